@@ -80,7 +80,8 @@ type Repo struct {
 	login   func() (prefix, user, password string, err error) // for git over HTTPS; nil = none
 	remote  string                                            // URL or path that branches are pushed to; empty = none
 	dir     string                                            // of the jobs' files
-	lock    *os.File                                          // held while dir is in use; nil for a temporary one
+	lock    *os.File                                          // held while dir is in use; nil once r is closed
+	temp    *durable.Temp                                     // has dir; nil if that stays
 
 	fetching sync.Mutex // held while the base branch of a URL is fetched
 	mu       sync.Mutex // guards base
@@ -197,25 +198,20 @@ func (r *Repo) check(ctx context.Context) (err error) {
 }
 
 // makeCopy makes the repository of a URL, unless it is there and whole. A damaged one is made again: what is
-// missing is then fetched.
-func (r *Repo) makeCopy(ctx context.Context) (err error) {
+// missing is then fetched. One that is too large to be checked in the time of a command is taken for whole.
+func (r *Repo) makeCopy(ctx context.Context) error {
 	if err := r.sweep(r.git.dir); err != nil {
 		return err
 	}
-	for range 2 {
-		if err = os.MkdirAll(r.git.dir, 0o700); err == nil {
-			_, err = r.git.run(ctx, "init", "--quiet", "--bare", "--template=")
-		}
-		if err == nil {
-			_, err = r.git.run(ctx, "fsck", "--connectivity-only", "--no-dangling")
-		}
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		if errors.Is(err, context.DeadlineExceeded) { // it is large, and most probably whole
-			return nil
-		}
-		err = errors.Join(err, removeAll(r.git.dir))
+	err := os.MkdirAll(r.git.dir, 0o700)
+	if err != nil {
+		return err
+	}
+	if _, damaged := r.git.run(ctx, "fsck", "--connectivity-only", "--no-dangling"); exitCode(damaged) > 0 {
+		err = errors.Join(removeAll(r.git.dir), os.Mkdir(r.git.dir, 0o700))
+	}
+	if err == nil {
+		_, err = r.git.run(ctx, "init", "--quiet", "--bare", "--template=")
 	}
 	return err
 }
@@ -224,8 +220,8 @@ func (r *Repo) makeCopy(ctx context.Context) (err error) {
 // killed, and now and then git that is asked to end, leaves a branch locked for ever, and temporary files; after
 // a power cut, references and objects may be empty. Each git of r has r.lock open, so none of theirs is running.
 func (r *Repo) sweep(dir string) error {
-	if r.lock == nil {
-		return nil
+	if r.temp != nil {
+		return nil // another process may have the directory of jobs
 	}
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		var info fs.FileInfo
@@ -245,8 +241,10 @@ func (r *Repo) sweep(dir string) error {
 // takeDir locks the directory of jobs and removes what a crash left in it. Homes stay.
 func (r *Repo) takeDir() (err error) {
 	if r.dir == "" {
-		r.dir, err = os.MkdirTemp("", "docgauge-jobs-")
-		return err
+		if r.temp, err = durable.NewTemp("", "docgauge-jobs"); err != nil {
+			return err
+		}
+		r.dir = filepath.Join(r.temp.Path, "jobs")
 	}
 	if r.dir, err = filepath.Abs(r.dir); err != nil {
 		return err
@@ -276,10 +274,14 @@ func (r *Repo) takeDir() (err error) {
 // Close unlocks the directory of jobs, and removes a temporary one. No Edit may be
 // running.
 func (r *Repo) Close() error {
-	if r.lock != nil {
-		return r.lock.Close()
+	if r.lock == nil {
+		return nil
 	}
-	return removeAll(r.dir)
+	err := r.lock.Close()
+	if r.lock = nil; r.temp != nil {
+		err = errors.Join(err, removeAll(r.dir), r.temp.Remove())
+	}
+	return err
 }
 
 // Source returns the repository, on the code host or this machine, and the branch that pull requests

@@ -114,8 +114,6 @@ func TestOpenSweeps(t *testing.T) {
 		}
 	})
 	check(t, r.Close())
-	r.lock = nil // closed
-	r.dir = t.TempDir()
 	r = openRepo(t, RepoOptions{Path: repo}, in(dir))
 	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if want := []string{filepath.Join(dir, "job_2", "home")}; err != nil || !slices.Equal(left, want) ||
@@ -163,12 +161,19 @@ func TestLocksOfKilledGit(t *testing.T) {
 			check(t, err)
 			write(t, branch, "") // a power cut
 			check(t, r.Close())
-			r.lock, r.dir = nil, t.TempDir()      // closed
 			synctest.Test(t, func(t *testing.T) { // it waits a moment
 				if _, err := OpenRepo(t.Context(), o, dir); !errors.Is(err, errLocked) {
 					t.Errorf("beside a git of an earlier process: %v", err)
 				}
 			})
+			if o.URL == "" {
+				beside, err := OpenRepo(t.Context(), o, "") // site check
+				check(t, err)
+				check(t, beside.Close())
+				if _, err := os.Stat(branch + ".lock"); err != nil {
+					t.Errorf("removed the lock of a git that may be running: %v", err)
+				}
+			}
 			kill()
 			check(t, printed.Close())
 			if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -269,9 +274,8 @@ func TestCopyHeals(t *testing.T) {
 		"objects gone": func(t *testing.T, copied string, _ Change) {
 			check(t, os.RemoveAll(filepath.Join(copied, "objects")))
 		},
-		"a file": func(t *testing.T, copied string, _ Change) {
-			check(t, os.RemoveAll(copied))
-			write(t, copied, "x")
+		"settings zeroed": func(t *testing.T, copied string, _ Change) {
+			write(t, filepath.Join(copied, "config"), strings.Repeat("\x00", 60))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -282,12 +286,9 @@ func TestCopyHeals(t *testing.T) {
 			first := edit(t, r, Task{Job: "job_1", Prompt: "one\n"})
 			check(t, r.push(t.Context(), first.Branch))
 			check(t, r.Close())
-			r.lock, r.dir = nil, t.TempDir() // closed
 			damage(t, o.Path, first)
 			left := filepath.Join(o.Path, "objects", "pack", "tmp_pack_1")
-			if name != "a file" {
-				write(t, left, "of a git that was killed")
-			}
+			write(t, left, "of a git that was killed")
 			r = openRepo(t, o, there)
 			if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s: %v, want it removed", left, err)
