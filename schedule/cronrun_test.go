@@ -280,3 +280,26 @@ func TestFirst(t *testing.T) {
 		})
 	}
 }
+
+// TestFiringsOfAClockAhead: no firing waits for as long as the clock was ahead, before the start or until it is set
+// back.
+func TestFiringsOfAClockAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(odd)
+		ahead := 400 * 24 * time.Hour
+		f := NewFirings(parseCron(t, "*/10 * * * *"), time.Now().Add(ahead), false)
+		f.now = func() time.Time { return time.Now().Add(ahead) }
+		ctx, stop := context.WithCancel(t.Context())
+		r := &runs{done: make(chan error, 1), stop: stop}
+		go func() {
+			r.done <- f.Run(ctx, 0, slog.New(slog.NewTextHandler(r, nil)), func(context.Context) {
+				r.note(func(h *history) { h.began = append(h.began, time.Now().UTC()) })
+			})
+		}()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		ahead = 0
+		time.Sleep(20 * time.Minute)
+		r.end(t, nil).wantBegan(t, "00:10:00", "00:30:00")
+	})
+}

@@ -267,6 +267,10 @@ func newLoadPlan(
 ) (p loadPlan, err error) {
 	shown := map[analytics.Key]time.Time{}
 	for rev, err := range sink {
+		if fault, ok := errors.AsType[sinks.Fault](err); ok && fault.Key != (analytics.Key{}) {
+			// A damaged window may be newer than that of the archive.
+			return loadPlan{}, fmt.Errorf("%w (`docgauge verify --repair` repairs it)", err)
+		}
 		if err != nil {
 			return loadPlan{}, err
 		}

@@ -154,6 +154,12 @@ func TestLoadPlan(t *testing.T) {
 	if _, err := newLoadPlan(t.Context(), from.Revisions(t.Context()), failing, anyWindow); !errors.Is(err, down) {
 		t.Errorf("of a sink that is down: %v", err)
 	}
+	damaged := sinks.Fault{Sink: "delta", Key: sinktest.Key("prj_a", 1), Kind: sinks.Disagree, Err: errors.New("bad")}
+	half := func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, damaged) }
+	if _, err := newLoadPlan(t.Context(), from.Revisions(t.Context()), half, anyWindow); !errors.Is(err, damaged) ||
+		!strings.Contains(err.Error(), "verify --repair") {
+		t.Errorf("of a sink with a damaged window: %v", err)
+	}
 }
 
 // TestLoaderSinkFails: the first failure ends the run, and the next run continues.

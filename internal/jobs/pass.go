@@ -149,8 +149,8 @@ func (p *pass) applyAndReload(ctx context.Context, changes ...journal.Change) er
 	return p.reload(ctx)
 }
 
-// correctTimes moves times of the future to now: the clock was set back. They would
-// count against the cap per day, or keep a pause, for as long as the clock was wrong.
+// correctTimes moves times of the future to now: the clock was set back. They would count against the cap
+// per day, or keep a pause or a release, for as long as the clock was wrong.
 func (p *pass) correctTimes(ctx context.Context) error {
 	at := p.state.at
 	var changes []journal.Change
@@ -160,8 +160,21 @@ func (p *pass) correctTimes(ctx context.Context) error {
 			changes = append(changes, journal.Change{Job: job, From: job.State})
 		}
 	}
-	if queue := p.state.queue; queue.Since.After(at) {
+	queue := p.state.queue
+	// A later pause must not count as released or answered before it began.
+	for _, t := range []*time.Time{&queue.Answered, &queue.Released} {
+		switch {
+		case !t.After(at):
+		case queue.Paused == "" || t.Before(queue.Since):
+			*t = time.Time{}
+		default:
+			*t = at
+		}
+	}
+	if queue.Since.After(at) {
 		queue.Since = at
+	}
+	if queue != p.state.queue {
 		changes = append(changes, journal.Change{Queue: &queue})
 	}
 	if len(changes) == 0 {

@@ -296,3 +296,26 @@ func TestPauseDuringACreate(t *testing.T) {
 		w.has("b", state)
 	}
 }
+
+// TestReleaseByAClockAhead: a release does not end a pause that began after the clock was set back.
+func TestReleaseByAClockAhead(t *testing.T) {
+	w := newWorld(t, ids...)
+	w.clock = w.clock.Add(30 * day)
+	w.pauseQueue()
+	w.releaseQueue()
+	w.clock = w.clock.Add(-30 * day)
+	w.service.down = always(lostError(), callCreate)
+	w.passes()
+	w.after(time.Minute) // the service answers reads
+	w.paused(journal.PausedUnknown)
+	w.none("c")
+
+	// One that was made during the pause counts, whichever clock was ahead.
+	w.clock = w.clock.Add(30 * day)
+	w.queue = nil
+	w.releaseQueue()
+	w.clock = w.clock.Add(-30 * day)
+	w.service.down = nil
+	w.after(time.Minute)
+	w.paused("")
+}

@@ -3,6 +3,7 @@ package pulls
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -106,6 +107,9 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 		return f.now().Add(pauseStore), err
 	}
 	all = append(all, fresh...)
+	// A pause that is longer than any was set by a clock that was ahead.
+	latest := f.now().Add(longestFailure)
+	maps.DeleteFunc(f.paused, func(_ string, p pause) bool { return p.until.After(latest) })
 	// New links, and those whose host is now asked, or no longer.
 	if err := f.update(ctx, all, f.place); err != nil {
 		return f.now().Add(pauseStore), err
@@ -244,7 +248,7 @@ func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err er
 	case kind == codehost.Hidden:
 		delete(f.paused, p.Host)
 		p.Problem, p.Next = err.Error(), now.Add(pauseMissing)
-		if p.Missing.IsZero() {
+		if p.Missing.IsZero() || p.Missing.After(now) {
 			p.Missing = now
 		}
 		if now.Sub(p.Missing) >= missingFor {

@@ -497,6 +497,28 @@ func TestClockSetBack(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	})
+	bubble(t, func(t *testing.T) { // a pause of the host
+		b := newBench(t, link(1))
+		b.open(1)
+		ahead := 1000 * day
+		b.Follower = pulls.New(b.memory, b.client(), func() time.Time { return time.Now().Add(ahead) })
+		b.refuse(func(string) int { return -1 })
+		b.pass()
+		ahead = 0
+		b.hub.refuse = nil
+		b.pass()
+		b.want(link(1), journal.PullOpen, "")
+	})
+	bubble(t, func(t *testing.T) { // when it was hidden first
+		b := newBench(t)
+		b.open(1)
+		b.memory.rows[link(1)] = journal.PullRequest{Link: link(1), State: journal.PullOpen, Next: time.Now(),
+			Missing: time.Now().Add(1000 * day)}
+		b.refuse(func(string) int { return 404 })
+		b.pass()
+		b.run(2 * time.Hour)
+		b.want(link(1), journal.PullUnknown, "deleted")
+	})
 }
 
 // TestState: the state's database is such a store.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -439,10 +440,11 @@ func (e jobEditor) Propose(ctx context.Context, job runner.Job, c runner.Change,
 // TryJobs tries what jobs need, without one: the jail, the agent's program, and of each project the
 // repository, the rights of the token and the check. found gets a name and what was found, or the error.
 func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(name, detail string, err error)) error {
-	dir, err := os.MkdirTemp("", "docgauge-check-")
+	temp, err := durable.NewTemp("", "docgauge-check")
 	if err != nil {
 		return err
 	}
+	dir := temp.Path
 	jail, jailErr := r.newJail(ctx, filepath.Join(dir, "jail"), logger)
 	found("agent jobs", r.Jailed(), jailErr)
 	if name := r.settings.Agent; jailErr == nil && name != "command" {
@@ -459,7 +461,7 @@ func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(n
 		}
 		err = errors.Join(err, tryRepo(ctx, project, o, found))
 	}
-	return errors.Join(err, os.RemoveAll(dir))
+	return errors.Join(err, temp.Remove())
 }
 
 func tryRepo(ctx context.Context, project string, o runner.RepoOptions,

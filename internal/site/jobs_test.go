@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -306,7 +307,7 @@ func TestSiteAgentCost(t *testing.T) {
 }
 
 // TestTryAgent: site check says the version of the agent, and whether the check command passes without a
-// change; the agent is not called.
+// change; the agent is not called. It leaves nothing, and removes what one that was killed has left.
 func TestTryAgent(t *testing.T) {
 	repo := engines.GitRepository(t)
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
@@ -319,6 +320,15 @@ func TestTryAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("OLD_HOME", os.Getenv("HOME"))
 			standIn(t, tc.script)
+			temporary := t.TempDir()
+			t.Setenv("TMPDIR", temporary)
+			for _, left := range []string{"docgauge-check-1", "docgauge-jobs-1"} {
+				err := errors.Join(os.Mkdir(filepath.Join(temporary, left), 0o700),
+					os.WriteFile(filepath.Join(temporary, left, ".owner"), nil, 0o600))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
 			s := goodJobs("prj_a=" + repo)
 			s.Agent, s.Command, s.Check, s.Env = "claude", "", tc.check, "MODEL_KEY"
 			r, err := ParseJobs(s, []string{"prj_a"})
@@ -334,6 +344,9 @@ func TestTryAgent(t *testing.T) {
 			if err != nil || !strings.Contains(said["agent"], tc.agent) || !strings.Contains(said["check command"], tc.passes) ||
 				(said["check command"] == "") != (tc.check == "") || !strings.Contains(said["repository"], "branch main") {
 				t.Errorf("%v %q", err, said)
+			}
+			if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
 			}
 		})
 	}

@@ -256,6 +256,12 @@ func hasCode(err error, codes ...int) bool {
 	return ok && slices.Contains(codes, se.Code()&0xff)
 }
 
+// isFull reports whether the disk was full, also for the file that SQLite shares with other processes.
+func isFull(err error) bool {
+	se, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (se.Code() == sqlite3.SQLITE_FULL || se.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+}
+
 // wrap is [wrap]. Its error also reports a deadline that passed while another program held the lock.
 func (db *DB) wrap(ctx context.Context, err error) error {
 	end, hasEnd := ctx.Deadline()
@@ -276,7 +282,7 @@ func wrap(dir string, err error) error {
 	switch {
 	case hasCode(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
 		return fmt.Errorf("state %s: %w: it is damaged: %w (%s)", file, ErrUnusable, err, remedy)
-	case hasCode(err, sqlite3.SQLITE_FULL):
+	case isFull(err):
 		return fmt.Errorf("state %s: the disk is full: %w (free space; nothing was lost)", file, err)
 	case isBusy(err):
 		return fmt.Errorf("state %s: is locked by another program: %w (end that program, then run this again)",

@@ -228,6 +228,21 @@ func TestDiskFull(t *testing.T) {
 	check(t, record(t, db, acknowledged))
 }
 
+// TestDiskFullAtStart: SQLite has another error where the file that it shares with other processes has no room.
+func TestDiskFullAtStart(t *testing.T) {
+	root := mount(t, "size=400k,mode=0700")
+	check(t, open(t, root).Close())
+	filler := must(os.Create(filepath.Join(root, "filler")))(t)
+	for err := error(nil); err == nil; {
+		_, err = filler.Write(make([]byte, 1<<10))
+	}
+	check(t, filler.Close())
+	_, err := state.Open(root)
+	wantMessage(t, err, root, "disk is full", "free space")
+	check(t, os.Remove(filler.Name()))
+	check(t, open(t, root).Close())
+}
+
 func TestReadOnlyDirectory(t *testing.T) {
 	root := mount(t, "size=1m,mode=0700")
 	check(t, open(t, root).Close())

@@ -31,6 +31,7 @@ const (
 	adopt     = "adopt"     // the whole window of a sink enters the ledger; others are filled from there
 	read      = "read"      // no sink has the window whole; a repair makes it due
 	due       = "due"       // the next export reads it
+	later     = "later"     // read while the clock was ahead; an export reads it again when its day has come
 	ask       = "export"    // it is too old to be due; an export that names it reads it
 	configure = "configure" // its project or granularity is not configured, so no export reads it
 	byHand    = "by_hand"   // a person must decide, by the finding's detail
@@ -44,6 +45,7 @@ var advices = map[string]string{
 	adopt:    "`docgauge verify --repair` enters it in the ledger as {source} shows it",
 	read:     "`docgauge verify --repair` makes it due for the next export",
 	due:      "it is due: the next `docgauge export` reads it",
+	later:    "the first `docgauge export` from {to} on reads it again",
 	ask:      "`docgauge export --from {from} --to {to} --windows {granularity} --project {project}` reads it",
 	configure: "no export reads it: put it back into DOCGAUGE_PROJECTS and DOCGAUGE_WINDOWS and verify again, " +
 		"or remove it from the sink and run `docgauge status --rebuild`",

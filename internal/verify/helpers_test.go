@@ -283,6 +283,13 @@ func undelivered(names ...string) harm {
 
 func unknown(w *world, rev analytics.Revision) { delete(w.ledger.entries, rev.Key) }
 
+// unbelieved: the clock was ahead when the window was read.
+func unbelieved(w *world, rev analytics.Revision) {
+	e := w.ledger.entries[rev.Key]
+	e.ExportedAt, e.Settled, e.Verified = analytics.Unbelieved, false, false
+	w.ledger.entries[rev.Key] = e
+}
+
 func inSpool(w *world, rev analytics.Revision) { w.spooled[rev.Key] = true }
 
 func noChecksum(w *world, rev analytics.Revision) { w.setChecksum(rev, nil) }

@@ -40,7 +40,9 @@ func (w *survey) plan(key analytics.Key) plan {
 			newest = &shown
 		}
 	}
+	unbelieved := known && e.ExportedAt.Equal(analytics.Unbelieved)
 	switch {
+	case unbelieved: // the clock that was ahead may have dated what the sinks show
 	case newest != nil:
 		p.remedy = adopt
 		p.entry = state.Entry{
@@ -71,6 +73,8 @@ func (w *survey) plan(key analytics.Key) plan {
 	switch configured, planned := w.v.Planned(key); {
 	case !configured:
 		p.remedy = configure
+	case unbelieved:
+		p.remedy = later
 	case known && !e.Lost():
 		p.remedy = read
 	case known || planned:

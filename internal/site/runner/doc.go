@@ -48,6 +48,8 @@
 // in one step. Nothing else of it changes, however the command or this process ends, and the command
 // meets neither its configuration nor its branches. What a crash leaves in the directory of jobs is
 // removed by OpenRepo; an instruction that was committed but whose end was not written is done again.
+// What the journal says was committed is on the disk by then. The repository that OpenRepo makes for a URL is
+// made again if it is damaged; then the commits of jobs are fetched from the URL (TestCopyHeals).
 //
 // A preset is an agent whose report of its work is read from its output: cost, tokens, the session that
 // the next instruction continues, and errors. A report never makes a change good or bad; without a change

@@ -147,11 +147,12 @@ func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err err
 	} else if at != "" {
 		return c, "", fmt.Errorf("branch %s: is checked out in %s; check out another one there", c.Branch, at)
 	}
-	if tip, err = r.branchCommit(ctx, c.Branch); err != nil {
+	ref := "refs/heads/" + c.Branch
+	if tip, err = r.refCommit(ctx, ref); err != nil {
 		return c, tip, err
 	}
 	// What the branch has beyond t.Last is of people, or of an instruction whose end was not written.
-	switch ref := "refs/heads/" + c.Branch; {
+	switch {
 	case c.isEmpty() && tip != "":
 		_, err = r.git.run(ctx, "update-ref", "-d", ref)
 		tip = ""

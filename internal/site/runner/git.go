@@ -40,6 +40,7 @@ var settings = []string{
 	"-c", "core.sparseCheckout=false",
 	"-c", "core.filesRefLockTimeout=5000",
 	"-c", "core.packedRefsTimeout=5000",
+	"-c", "core.fsync=committed", // after a power cut the commits are there that the journal names; git 2.36
 	"-c", "protocol.version=2",
 	"-c", "maintenance.auto=false",
 	"-c", "advice.addEmbeddedRepo=false",

@@ -67,8 +67,10 @@ func openJournal(dir string, replay func(event) error) (*journal, error) {
 	// Without the lock the end of the file belongs to another process and must not be cut.
 	if err = lock(file, durable.LockPatience); err != nil {
 		err = fmt.Errorf(": %w", err)
+	} else if err = j.read(replay); err != nil {
+		err = fmt.Errorf("%w; put it back from a backup, or move it away: then its jobs are forgotten", err)
 	} else {
-		err = j.read(replay)
+		err = durable.SyncDir(dir) // it may be new
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("agent journal %s%w", path, err), file.Close())

@@ -293,9 +293,22 @@ func (q *Queue) enqueue(j *Job) {
 	}
 }
 
-// retryEvery is the time between two attempts to write the end of an instruction: the work
-// is done, only its record is missing, for example on a full disk.
+// retryEvery is the time between two attempts to write what was done.
 const retryEvery = time.Second
+
+// record is commit for an event of work that is done, whose record alone is missing, for example on a full disk:
+// it tries until that is written, or until Close.
+func (q *Queue) record(e event) error {
+	err := q.commit(e)
+	for err != nil && q.ctx.Err() == nil {
+		q.options.Logger.Error("agent job's progress not written", "job_id", e.Job, "event", e.Kind, "error", err)
+		q.mu.Unlock()
+		_ = clock.Sleep(q.ctx, retryEvery)
+		q.mu.Lock()
+		err = q.commit(e)
+	}
+	return err
+}
 
 // work is a worker: it carries out instructions until no job waits. A job with more to do
 // goes to the end of the queue, so that no job keeps the others waiting. The lock is free
@@ -318,15 +331,7 @@ func (q *Queue) work() {
 		if end.Failure != "" && q.ctx.Err() != nil {
 			break // stopped: the same as a crash
 		}
-		err := q.commit(end)
-		for err != nil && q.ctx.Err() == nil {
-			q.options.Logger.Error("agent job's end not written", "job_id", end.Job, "error", err)
-			q.mu.Unlock()
-			_ = clock.Sleep(q.ctx, retryEvery)
-			q.mu.Lock()
-			err = q.commit(end)
-		}
-		if err != nil {
+		if q.record(end) != nil {
 			break
 		}
 		switch {
@@ -377,7 +382,7 @@ func (q *Queue) carryOut(j Job) event {
 		// After a crash from here on, nothing is edited again: the instruction continues with
 		// the pull request.
 		q.mu.Lock()
-		err = q.commit(event{Kind: eventCommitted, Job: j.ID, Change: &change, Report: result.Report})
+		err = q.record(event{Kind: eventCommitted, Job: j.ID, Change: &change, Report: result.Report})
 		q.mu.Unlock()
 		if err != nil {
 			return failed(err)

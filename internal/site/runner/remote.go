@@ -36,11 +36,11 @@ func (r *Repo) findRemote(ctx context.Context) (string, error) {
 // push brings branch to the remote, never by force: it is an error if commits of others are in
 // the way.
 func (r *Repo) push(ctx context.Context, branch string) error {
-	commit, err := r.branchCommit(ctx, branch)
+	ref := "refs/heads/" + branch
+	commit, err := r.refCommit(ctx, ref)
 	if err != nil {
 		return err
 	}
-	ref := "refs/heads/" + branch
 	return r.atRemote(ctx, ref, commit, func(g git) error {
 		_, err := g.run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify",
 			"--", r.remote, ref+":"+ref)
@@ -50,8 +50,16 @@ func (r *Repo) push(ctx context.Context, branch string) error {
 
 // catchUp returns the newest commit of a branch that is at commit here, with those that others pushed.
 func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, error) {
-	fetched, err := r.fetch(ctx, r.remote, "refs/heads/"+branch, commit)
+	known := commit
+	if _, err := r.git.run(ctx, "cat-file", "-e", commit); exitCode(err) > 0 {
+		known = "" // the repository was damaged, and made again
+	}
+	fetched, err := r.fetch(ctx, r.remote, "refs/heads/"+branch, known)
 	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
+		if known == "" {
+			err = fmt.Errorf("branch %s: its commits are lost, here and on the remote; create a new job", branch)
+			return commit, err
+		}
 		return commit, nil // merged and deleted: the push creates it again
 	}
 	if err != nil {
@@ -85,10 +93,10 @@ func (r *Repo) fetchBase(ctx context.Context) error {
 	if r.options.URL == "" {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	base := r.base
-	if base == "" {
+	r.fetching.Lock()
+	defer r.fetching.Unlock()
+	base := r.options.Base
+	if base == "" { // it is asked for each time: it may be renamed
 		err := r.atRemote(ctx, "", "", func(g git) error {
 			said, err := g.run(ctx, "ls-remote", "--symref", "--", r.options.URL, "HEAD")
 			// "ref: refs/heads/main\tHEAD"
@@ -103,18 +111,19 @@ func (r *Repo) fetchBase(ctx context.Context) error {
 			return fmt.Errorf("repository %s: %w", analytics.RedactUsers(r.options.URL), err)
 		}
 	}
-	ref := "refs/heads/" + base
-	before, err := r.branchCommit(ctx, base)
+	before, err := r.refCommit(ctx, baseRef)
 	if err != nil {
 		return err
 	}
-	fetched, err := r.fetch(ctx, r.options.URL, ref, before)
+	fetched, err := r.fetch(ctx, r.options.URL, "refs/heads/"+base, before)
 	if err == nil {
-		_, err = r.git.run(ctx, "update-ref", ref, fetched)
+		_, err = r.git.run(ctx, "update-ref", baseRef, fetched)
 	}
 	if err != nil {
 		return fmt.Errorf("repository %s: %w", analytics.RedactUsers(r.options.URL), err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.base = base
 	return nil
 }

@@ -80,12 +80,16 @@ type Repo struct {
 	login   func() (prefix, user, password string, err error) // for git over HTTPS; nil = none
 	remote  string                                            // URL or path that branches are pushed to; empty = none
 	dir     string                                            // of the jobs' files
-	lock    *os.File                                          // held while dir is in use; nil for a temporary one
+	lock    *os.File                                          // held while dir is in use; nil once r is closed
+	temp    *durable.Temp                                     // has dir; nil if that stays
 
-	// mu is held while base changes.
-	mu   sync.Mutex
-	base string // the branch that jobs begin at; empty before the first fetch of a URL
+	fetching sync.Mutex // held while the base branch of a URL is fetched
+	mu       sync.Mutex // guards base
+	base     string     // the branch that jobs begin at; empty before the first fetch of a URL
 }
+
+// baseRef has the base branch of a URL in the repository that OpenRepo makes: the branch may be renamed.
+const baseRef = "refs/docgauge/base"
 
 // OpenRepo checks the repository and removes what a crash left in dir, the directory of the files
 // of jobs, which one process may use at a time. An empty dir is a temporary one, removed by Close.
@@ -145,15 +149,8 @@ func (r *Repo) check(ctx context.Context) (err error) {
 	r.base = r.options.Base
 	if r.options.URL != "" {
 		r.remote = r.options.Remote
-		if err := os.MkdirAll(r.git.dir, 0o700); err != nil {
-			return err
-		}
-		if err := r.removeLocks(r.git.dir); err != nil {
-			return err
-		}
-		_, err = r.git.run(ctx, "init", "--quiet", "--bare", "--template=")
 		r.git = r.git.with("GIT_DIR=" + r.git.dir)
-		return err
+		return r.makeCopy(ctx)
 	}
 	repository, err := os.Stat(r.git.dir)
 	if err != nil {
@@ -185,7 +182,7 @@ func (r *Repo) check(ctx context.Context) (err error) {
 	}
 	// A branch is a file to git, and cannot be a directory too.
 	name := strings.TrimSuffix(BranchPrefix, "/")
-	if commit, err := r.branchCommit(ctx, name); err == nil && commit != "" {
+	if commit, err := r.refCommit(ctx, "refs/heads/"+name); err == nil && commit != "" {
 		return fmt.Errorf("has a branch %s, which is in the way of %s<job>; rename it", name, BranchPrefix)
 	}
 	if r.remote, err = r.findRemote(ctx); err != nil {
@@ -197,21 +194,41 @@ func (r *Repo) check(ctx context.Context) (err error) {
 	}
 	gitDir, common, _ := strings.Cut(dirs, "\n")
 	r.git = r.git.with("GIT_DIR=" + gitDir)
-	return r.removeLocks(filepath.Join(common, "refs", "heads", name))
+	return r.sweep(filepath.Join(common, "refs", "heads", name))
 }
 
-// removeLocks removes the lock files below dir that a git of an earlier process left: git that is killed, and
-// now and then git that is asked to end, leaves a branch locked for ever. Each git of r has r.lock open, so none
-// of theirs is running. dir has nothing that others write.
-func (r *Repo) removeLocks(dir string) error {
-	if r.lock == nil {
-		return nil
+// makeCopy makes the repository of a URL, unless it is there and whole. A damaged one is made again: what is
+// missing is then fetched. One that is too large to be checked in the time of a command is taken for whole.
+func (r *Repo) makeCopy(ctx context.Context) error {
+	if err := r.sweep(r.git.dir); err != nil {
+		return err
+	}
+	err := os.MkdirAll(r.git.dir, 0o700)
+	if err != nil {
+		return err
+	}
+	if _, damaged := r.git.run(ctx, "fsck", "--connectivity-only", "--no-dangling"); exitCode(damaged) > 0 {
+		err = errors.Join(removeAll(r.git.dir), os.Mkdir(r.git.dir, 0o700))
+	}
+	if err == nil {
+		_, err = r.git.run(ctx, "init", "--quiet", "--bare", "--template=")
+	}
+	return err
+}
+
+// sweep removes what a git of an earlier process left below dir, which has nothing that others write. Git that is
+// killed, and now and then git that is asked to end, leaves a branch locked for ever, and temporary files; after
+// a power cut, references and objects may be empty. Each git of r has r.lock open, so none of theirs is running.
+func (r *Repo) sweep(dir string) error {
+	if r.temp != nil {
+		return nil // another process may have the directory of jobs
 	}
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err == nil && d.IsDir() && d.Name() == "objects":
-			return fs.SkipDir
-		case err == nil && !d.IsDir() && filepath.Ext(name) == ".lock":
+		var info fs.FileInfo
+		if err == nil && !d.IsDir() {
+			info, err = d.Info()
+		}
+		if info != nil && (info.Size() == 0 || filepath.Ext(name) == ".lock" || strings.HasPrefix(d.Name(), "tmp_")) {
 			err = os.Remove(name)
 		}
 		if errors.Is(err, fs.ErrNotExist) { // no branch of a job yet
@@ -224,8 +241,10 @@ func (r *Repo) removeLocks(dir string) error {
 // takeDir locks the directory of jobs and removes what a crash left in it. Homes stay.
 func (r *Repo) takeDir() (err error) {
 	if r.dir == "" {
-		r.dir, err = os.MkdirTemp("", "docgauge-jobs-")
-		return err
+		if r.temp, err = durable.NewTemp("", "docgauge-jobs"); err != nil {
+			return err
+		}
+		r.dir = filepath.Join(r.temp.Path, "jobs")
 	}
 	if r.dir, err = filepath.Abs(r.dir); err != nil {
 		return err
@@ -255,10 +274,14 @@ func (r *Repo) takeDir() (err error) {
 // Close unlocks the directory of jobs, and removes a temporary one. No Edit may be
 // running.
 func (r *Repo) Close() error {
-	if r.lock != nil {
-		return r.lock.Close()
+	if r.lock == nil {
+		return nil
 	}
-	return removeAll(r.dir)
+	err := r.lock.Close()
+	if r.lock = nil; r.temp != nil {
+		err = errors.Join(err, removeAll(r.dir), r.temp.Remove())
+	}
+	return err
 }
 
 // Source returns the repository, on the code host or this machine, and the branch that pull requests
@@ -344,17 +367,20 @@ func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link str
 // baseCommit returns the newest commit of the base branch.
 func (r *Repo) baseCommit(ctx context.Context) (string, error) {
 	base := r.Source().Ref
-	commit, err := r.branchCommit(ctx, base)
+	ref := "refs/heads/" + base
+	if r.options.URL != "" {
+		ref = baseRef
+	}
+	commit, err := r.refCommit(ctx, ref)
 	if err == nil && commit == "" {
 		err = fmt.Errorf("branch %q: does not exist or has no commit; want one to base pull requests on", base)
 	}
 	return commit, err
 }
 
-// branchCommit returns the newest commit of a branch, empty without such a branch.
-func (r *Repo) branchCommit(ctx context.Context, name string) (string, error) {
-	commit, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options",
-		"refs/heads/"+name+"^{commit}")
+// refCommit returns the newest commit of a reference, empty without such a reference.
+func (r *Repo) refCommit(ctx context.Context, ref string) (string, error) {
+	commit, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
 	if exitCode(err) == 1 {
 		return "", nil
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,8 +114,6 @@ func TestOpenSweeps(t *testing.T) {
 		}
 	})
 	check(t, r.Close())
-	r.lock = nil // closed
-	r.dir = t.TempDir()
 	r = openRepo(t, RepoOptions{Path: repo}, in(dir))
 	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if want := []string{filepath.Join(dir, "job_2", "home")}; err != nil || !slices.Equal(left, want) ||
@@ -143,7 +142,7 @@ func TestLocksOfKilledGit(t *testing.T) {
 			if o.URL == "" {
 				write(t, filepath.Join(o.Path, ".git", "refs", "heads", "main.lock"), "")
 			} else {
-				left = append(left, "refs/heads/main", "packed-refs", "config")
+				left = append(left, baseRef, "packed-refs", "config")
 			}
 			for _, name := range left {
 				name, err := git.run(t.Context(), "rev-parse", "--path-format=absolute", "--git-path", name)
@@ -153,17 +152,30 @@ func TestLocksOfKilledGit(t *testing.T) {
 			ctx, kill := context.WithCancel(t.Context())
 			printed, output := io.Pipe()
 			ended := make(chan error)
-			go func() { ended <- git.stream(ctx, output, "", "-c", "alias.hang=!echo; exec sleep 1000", "hang") }()
+			go func() { // it waits for somebody to read the rest
+				ended <- git.stream(ctx, output, strings.Repeat("HEAD\n", 1<<16), "cat-file", "--batch-check")
+			}()
 			_, err := printed.Read(make([]byte, 1))
 			check(t, err)
+			branch, err := git.run(t.Context(), "rev-parse", "--path-format=absolute", "--git-path", left[0])
+			check(t, err)
+			write(t, branch, "") // a power cut
 			check(t, r.Close())
-			r.lock, r.dir = nil, t.TempDir()      // closed
 			synctest.Test(t, func(t *testing.T) { // it waits a moment
 				if _, err := OpenRepo(t.Context(), o, dir); !errors.Is(err, errLocked) {
 					t.Errorf("beside a git of an earlier process: %v", err)
 				}
 			})
+			if o.URL == "" {
+				beside, err := OpenRepo(t.Context(), o, "") // site check
+				check(t, err)
+				check(t, beside.Close())
+				if _, err := os.Stat(branch + ".lock"); err != nil {
+					t.Errorf("removed the lock of a git that may be running: %v", err)
+				}
+			}
 			kill()
+			check(t, printed.Close())
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
@@ -200,10 +212,123 @@ func TestRepositoryOfAURL(t *testing.T) {
 	if want := engines.Git(t, upstream, "rev-parse", "trunk"); second.Base != want {
 		t.Errorf("base %s, want %s", second.Base, want)
 	}
+	engines.Git(t, upstream, "branch", "-m", "trunk", "x")
+	engines.Git(t, upstream, "branch", "-m", "x", "trunk/v2") // git cannot have both names
+	third := edit(t, r, Task{Job: "job_3", Prompt: "three"})
+	if third.Base != second.Base || r.Source().Ref != "trunk/v2" {
+		t.Errorf("after the branch was renamed: base %s, want %s; %+v", third.Base, second.Base, r.Source())
+	}
 	gone := openRepo(t, RepoOptions{Path: path + "2", URL: url + "-that-is-gone", Command: "cat >>new.md"})
-	if _, err := gone.Edit(t.Context(), Task{Job: "job_3", Prompt: "x"}); err == nil ||
+	if _, err := gone.Edit(t.Context(), Task{Job: "job_4", Prompt: "x"}); err == nil ||
 		!strings.Contains(err.Error(), "that-is-gone") {
 		t.Errorf("no such repository: %v", err)
+	}
+}
+
+// TestSlowRemote: jobs are accepted while a fetch waits for an answer.
+func TestSlowRemote(t *testing.T) {
+	asked, answered := make(chan struct{}, 1), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-answered
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("no_proxy", "127.0.0.1")
+	r := openRepo(t, RepoOptions{Path: filepath.Join(t.TempDir(), "copy.git"), URL: server.URL + "/docs.git"})
+	fetched := make(chan error)
+	go func() { fetched <- r.Check(t.Context()) }()
+	<-asked
+	source := make(chan Source, 1)
+	go func() { source <- r.Source() }()
+	select {
+	case <-source:
+	case <-time.After(20 * time.Second):
+		t.Error("no Source while it is fetched")
+	}
+	close(answered)
+	if err := <-fetched; err == nil {
+		t.Error("want an error of a repository that is not there")
+	}
+}
+
+// TestCopyHeals: a repository of a URL that a power cut, a bad disk or a person has damaged is made again, and its
+// jobs go on from the remote.
+func TestCopyHeals(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, copied string, job Change){
+		"base emptied":   func(t *testing.T, copied string, _ Change) { write(t, filepath.Join(copied, baseRef), "") },
+		"branch emptied": func(t *testing.T, copied string, job Change) { write(t, branchFile(copied, job), "") },
+		"branch zeroed": func(t *testing.T, copied string, job Change) {
+			write(t, branchFile(copied, job), strings.Repeat("\x00", 41))
+		},
+		"HEAD emptied":   func(t *testing.T, copied string, _ Change) { write(t, filepath.Join(copied, "HEAD"), "") },
+		"commit emptied": func(t *testing.T, copied string, job Change) { emptyObject(t, copied, job.Head) },
+		"tree emptied": func(t *testing.T, copied string, job Change) {
+			emptyObject(t, copied, engines.Git(t, copied, "rev-parse", job.Base+"^{tree}"))
+		},
+		"emptied object of a killed job": func(t *testing.T, copied string, _ Change) {
+			next := filepath.Join(t.TempDir(), "new.md")
+			write(t, next, "two\n")
+			write(t, objectFile(copied, engines.Git(t, copied, "hash-object", next)), "")
+		},
+		"objects gone": func(t *testing.T, copied string, _ Change) {
+			check(t, os.RemoveAll(filepath.Join(copied, "objects")))
+		},
+		"settings zeroed": func(t *testing.T, copied string, _ Change) {
+			write(t, filepath.Join(copied, "config"), strings.Repeat("\x00", 60))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, dir := "file://"+engines.GitRepository(t), filepath.Join(t.TempDir(), "jobs")
+			o := RepoOptions{Path: filepath.Join(t.TempDir(), "copy.git"), URL: url, Command: "cat >>new.md"}
+			there := func(r *Repo) { r.dir, r.options.Remote = dir, url }
+			r := openRepo(t, o, there)
+			first := edit(t, r, Task{Job: "job_1", Prompt: "one\n"})
+			check(t, r.push(t.Context(), first.Branch))
+			check(t, r.Close())
+			damage(t, o.Path, first)
+			left := filepath.Join(o.Path, "objects", "pack", "tmp_pack_1")
+			write(t, left, "of a git that was killed")
+			r = openRepo(t, o, there)
+			if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v, want it removed", left, err)
+			}
+			for job, last := range map[string]Change{"job_1": first, "job_2": {}} {
+				check(t, r.push(t.Context(), edit(t, r, Task{Job: job, Prompt: "two\n", Last: last}).Branch))
+			}
+			if got := engines.Git(t, o.Path, "show", first.Branch+":new.md"); got != "one\ntwo" {
+				t.Errorf("new.md %q", got)
+			}
+		})
+	}
+}
+
+func branchFile(repo string, c Change) string { return filepath.Join(repo, "refs", "heads", c.Branch) }
+
+func objectFile(repo, object string) string {
+	return filepath.Join(repo, "objects", object[:2], object[2:])
+}
+
+func emptyObject(t *testing.T, repo, object string) {
+	t.Helper()
+	check(t, os.Remove(objectFile(repo, object))) // it is read-only
+	write(t, objectFile(repo, object), "")
+}
+
+// TestFlushed: what the journal names next is on the disk.
+func TestFlushed(t *testing.T) {
+	r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Command: "cat >new.md"})
+	trace := filepath.Join(t.TempDir(), "trace")
+	r.git = r.git.with("GIT_TRACE2_EVENT=" + trace)
+	edit(t, r, Task{Job: "job_1", Prompt: "x"})
+	text, err := os.ReadFile(trace)
+	check(t, err)
+	if !strings.Contains(engines.Git(t, ".", "help", "--config"), "core.fsyncMethod") {
+		t.Skip("git 2.36 is the first that flushes branches")
+	}
+	// Each of add, write-tree, commit-tree and update-ref writes one file.
+	if flushed := strings.Count(string(text), `"fsync/hardware-flush","value":"1"`); flushed < 4 {
+		t.Errorf("git flushed in %d commands, want 4:\n%s", flushed, text)
 	}
 }
 
