@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -150,6 +152,7 @@ const runGrace = 20 * time.Second
 // Firings are the moments at which a daemon runs.
 type Firings struct {
 	cron   Cron
+	now    func() time.Time
 	mu     sync.Mutex
 	atOnce bool
 	coming time.Time
@@ -158,7 +161,7 @@ type Firings struct {
 // NewFirings returns the firings of c from first on, and one at once before them if atOnce is true.
 // An @every that continues after an interruption keeps its phase that way. A first in the past is ignored.
 func NewFirings(c Cron, first time.Time, atOnce bool) *Firings {
-	return &Firings{cron: c, coming: first, atOnce: atOnce}
+	return &Firings{cron: c, now: time.Now, coming: first, atOnce: atOnce}
 }
 
 // Coming returns the next firing by the clock, or the zero time without one.
@@ -168,7 +171,7 @@ func (f *Firings) Coming() time.Time {
 	return f.coming
 }
 
-// Next returns the next firing after t: the engine asks when it starts and after each firing.
+// Next returns the next firing after t, or the zero time without one.
 func (f *Firings) Next(t time.Time) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,12 +183,7 @@ func (f *Firings) Next(t time.Time) time.Time {
 		f.atOnce = false
 		return t
 	}
-	if f.coming.IsZero() {
-		return f.coming
-	}
-	// With the monotonic clock of t: else the engine would wait for as long as a clock was ahead that is set back
-	// meanwhile.
-	return t.Add(f.coming.Sub(t))
+	return f.coming
 }
 
 // Run calls do at every firing, one run at a time, until ctx ends; firings during a run are skipped,
@@ -195,11 +193,13 @@ func (f *Firings) Next(t time.Time) time.Time {
 // At the end Run waits for the run in progress. If that takes longer than 20 seconds it returns
 // ErrOverrun: what the run uses must not be closed, and the process should end.
 func (f *Firings) Run(ctx context.Context, deadline time.Duration, log *slog.Logger, do func(context.Context)) error {
-	run := func() {
-		if ctx.Err() != nil {
-			return // fired at the moment of the stop
-		}
-		ctx := ctx
+	run := func(ctx context.Context) {
+		// A panic ends this run alone.
+		defer func() {
+			if value := recover(); value != nil {
+				log.Error("run panicked", "error", fmt.Sprint(value), "stack", string(debug.Stack()))
+			}
+		}()
 		if deadline > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, deadline, ErrDeadline)
@@ -224,33 +224,48 @@ func (f *Firings) Run(ctx context.Context, deadline time.Duration, log *slog.Log
 		defer close(ended)
 		do(ctx)
 	}
-	// A panic must be recovered inside the job that must not run twice: outside, it would leave the
-	// job marked as running for ever.
-	events := cronEvents{log}
-	engine := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(events),
-		cron.WithChain(cron.SkipIfStillRunning(events), cron.Recover(events)))
-	engine.Schedule(f, cron.FuncJob(run))
-	engine.Start()
-	<-ctx.Done()
-	select {
-	case <-engine.Stop().Done():
-		return nil
-	case <-time.After(runGrace):
-		return ErrOverrun
+	running, done := false, make(chan struct{}, 1)
+	now := f.now()
+	next := f.Next(now)
+	wait := func() time.Duration {
+		if next.IsZero() {
+			return math.MaxInt64
+		}
+		return next.Sub(now)
 	}
-}
-
-// cronEvents receives what the engine would log.
-type cronEvents struct{ log *slog.Logger }
-
-// Info passes on skipped firings; everything else is routine.
-func (e cronEvents) Info(msg string, _ ...any) {
-	if msg == "skip" {
-		e.log.Warn("firing skipped: the previous run has not ended")
+	timer := time.NewTimer(wait())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if !running {
+				return nil
+			}
+			select {
+			case <-done:
+				return nil
+			case <-time.After(runGrace):
+				return ErrOverrun
+			}
+		case <-done:
+			running = false
+			continue
+		case <-timer.C:
+		}
+		now = f.now()
+		switch {
+		case ctx.Err() != nil: // at the moment of the stop
+		case next.After(now): // the clock was set back meanwhile
+		case running:
+			log.Warn("firing skipped: the previous run has not ended")
+		default:
+			running = true
+			go func() {
+				run(ctx)
+				done <- struct{}{}
+			}()
+		}
+		next = f.Next(now)
+		timer.Reset(wait())
 	}
-}
-
-// Error is about a run that panicked.
-func (e cronEvents) Error(err error, _ string, keysAndValues ...any) {
-	e.log.Error("run panicked", append([]any{"error", err}, keysAndValues...)...)
 }

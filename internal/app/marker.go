@@ -146,7 +146,8 @@ func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state
 			return t, context.Cause(ctx)
 		case err != nil && run == 0:
 			// Something may have been sent that the state does not know.
-			return t, fmt.Errorf("%s sink: the marker of this state cannot be read: %w", s.Name(), err)
+			return t, fmt.Errorf("%s sink: the marker of this state cannot be read: %w (if the file is damaged: "+
+				"`docgauge export` writes it again)", s.Name(), err)
 		case err != nil:
 			a.Log.Warn("marker of the state not read", "sink", s.Name(), "error", err)
 		case m == nil:

@@ -10,6 +10,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 // backup copies the state directory.
@@ -104,6 +105,32 @@ func TestOlderState(t *testing.T) {
 		if n := strings.Count(c.log.String(), "a backup older than"); n != 1 {
 			t.Errorf("%d warnings of an older backup", n)
 		}
+	}
+}
+
+// TestDamagedMarker: the queue sends nothing until an export has written the marker again.
+func TestDamagedMarker(t *testing.T) {
+	c := newClocks(t)
+	c.run()
+	markers, err := filepath.Glob(filepath.Join(c.cfg.ParquetURL, "_docgauge_*.json"))
+	if err == nil {
+		err = os.Truncate(markers[0], 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func() (err error) {
+		c.open(func(a *app.App) {
+			_, err = a.FindTraces(t.Context(), 0, func(func(*state.Entry) bool) {})
+		})
+		return err
+	}
+	if err := find(); err == nil || !strings.Contains(err.Error(), "`docgauge export` writes it again") {
+		t.Error(err)
+	}
+	c.run()
+	if err := find(); err != nil {
+		t.Error(err)
 	}
 }
 
