@@ -82,7 +82,7 @@ func testManyRows(s *suite) { s.shows(s.replace(s.seal(1, 70_000))) }
 
 func testManyWindows(s *suite) {
 	var all []sinks.Sealed
-	for day := range 40 {
+	for day := range 20 {
 		all = append(all, Seal(s, Revision(s.key("prj_a", day), int32(day)+1), pagesOf(20+day, int32(day))))
 	}
 	var wait sync.WaitGroup
@@ -108,9 +108,10 @@ func testManyWindows(s *suite) {
 func testNeighbours(s *suite) {
 	var all []sinks.Sealed
 	for _, project := range []string{"prj_a", "prj_b", "prj_A", "prj_a-1", "PRJ__", "p", strings.Repeat("x", 128)} {
-		for day := range 3 {
-			all = append(all, Seal(s, Revision(s.key(project, day), 1), pagesOf(5, int32(day+len(project)))))
-		}
+		all = append(all, Seal(s, Revision(s.key(project, 1), 1), pagesOf(5, int32(len(project)))))
+	}
+	for _, day := range []int{0, 2} {
+		all = append(all, Seal(s, Revision(s.key("prj_a", day), 1), pagesOf(5, int32(day))))
 	}
 	for i, g := range []analytics.Granularity{analytics.Week, analytics.Month, "2d", "28d"} {
 		key := s.key("prj_a", 1) // they begin on the same day
@@ -171,7 +172,7 @@ func testNames(s *suite) {
 // together; those of a report that the sink was not opened for are refused.
 func testBeside(s *suite) {
 	windows := map[analytics.Key]sinks.Sealed{}
-	for number := range int32(3) {
+	for number := range int32(2) {
 		for _, report := range analytics.Reports {
 			for day := range 2 {
 				w := Seal(s, Revision(Of(report, Key("prj_a", day)), number+1), pagesOf(int(9-number), number))
@@ -329,29 +330,27 @@ func (s *suite) inspects(committed map[analytics.Key]sinks.Sealed) {
 	}
 }
 
-// inspectsParts limits what is inspected in each way.
+// inspectsParts limits what is inspected in each way. The two reports take turns at asking for the rows too.
 func (s *suite) inspectsParts(committed []analytics.Key) {
 	two := map[analytics.Key]bool{s.key("prj_a", 1): true, s.key("prj_b", 31): true, s.key("prj_c", 1): true}
-	for name, scope := range map[string]sinks.Scope{
-		"project":      {Projects: []string{"prj_b"}},
-		"two projects": {Projects: []string{"prj_b", "prj_a"}},
-		"no such":      {Projects: []string{"prj_'"}},
-		"granularity":  {Granularities: []analytics.Granularity{analytics.Week}},
-		"days of one": {
+	for i, scope := range []sinks.Scope{
+		{Projects: []string{"prj_b"}},
+		{Projects: []string{"prj_b", "prj_a"}},
+		{Projects: []string{"prj_'"}},
+		{Granularities: []analytics.Granularity{analytics.Week}},
+		{
 			Granularities: []analytics.Granularity{analytics.Day, analytics.Month}, Projects: []string{"prj_a"},
 		},
-		"dates":         {Within: analytics.Window{From: Key("", 2).From, To: Key("", 3).To}},
-		"keys":          {Keys: two},
-		"keys and more": {Keys: two, Projects: []string{"prj_a"}},
-		"no keys":       {Keys: map[analytics.Key]bool{}},
+		{Within: analytics.Window{From: Key("", 2).From, To: Key("", 3).To}},
+		{Keys: two},
+		{Keys: two, Projects: []string{"prj_a"}},
+		{Keys: map[analytics.Key]bool{}},
 	} {
-		for _, rows := range []bool{false, true} {
-			scope.Rows = rows
-			got := s.inspected(scope)
-			for _, key := range committed {
-				if _, yielded := got[key]; yielded != scope.Has(key) {
-					s.Errorf("%s, rows %t: %s yielded %t", name, rows, key, yielded)
-				}
+		scope.Rows = (s.report == analytics.AgentsReport) == (i%2 == 0)
+		got := s.inspected(scope)
+		for _, key := range committed {
+			if _, yielded := got[key]; yielded != scope.Has(key) {
+				s.Errorf("%+v: %s yielded %t", scope, key, yielded)
 			}
 		}
 	}
@@ -390,6 +389,9 @@ func (s *suite) tops(committed map[analytics.Key]sinks.Sealed) {
 	for key, w := range committed {
 		rev := w.Revision()
 		for _, n := range []int{1, 3, 1000} {
+			if n != 3 && rev.Granularity != analytics.Week { // which has paths of all kinds
+				continue
+			}
 			want, err := analytics.Top(w.Rows(), n)
 			Check(s, err)
 			got, err := sinks.Top(s.Context(), s.sink, rev, n, s.TempDir())

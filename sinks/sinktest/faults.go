@@ -27,7 +27,7 @@ func testReaderDuringReplace(s *suite) {
 			}
 		})
 	}
-	for i := range 30 {
+	for i := range 12 {
 		if err := s.sink.Replace(s.Context(), revisions[(i+1)%2]); err != nil {
 			s.Errorf("Replace: %v", err)
 			break

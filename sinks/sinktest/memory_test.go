@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-func TestMemory(t *testing.T) {
+func TestContract(t *testing.T) {
 	sinktest.Run(t, func(*testing.T, ...analytics.Report) (sinks.Sink, sinktest.Reader) {
 		s := sinktest.NewMemory()
 		return s, s

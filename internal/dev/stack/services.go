@@ -27,7 +27,7 @@ import (
 // move by themselves in the scenario steady.
 func (s *stack) startSandbox(context.Context) {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
-		"--project=" + strings.Join(projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
+		"--project=" + strings.Join(projects, ","), "--scenario=steady", "--pages=150", "--drift-every=60",
 		"--agent-duration=1s",
 		"--seed=1", "--merge-share=0.6", "--merge-delay=0s", "--merged-days-ago=35", "--merge-effect=+30%"}
 	if s.repository != "" {
