@@ -232,8 +232,7 @@ func (s *Store) openSegment(seg segment) (*opened, error) {
 
 // damaged is what is wrong with a segment.
 func damaged(name string, why error) error {
-	return fmt.Errorf("%s: %w (%w): put it back from a backup, or stop the site, remove its directory and let it read "+
-		"the logs again", name, ErrDamaged, why)
+	return fmt.Errorf("%s: %w (%w): %s", name, ErrDamaged, why, remedy)
 }
 
 func (o *opened) damaged(why string) error { return damaged(o.file.Name(), errors.New(why)) }

@@ -43,6 +43,9 @@ const (
 	version = 2
 )
 
+// remedy is that of a file that is damaged or lost.
+const remedy = "put it back from a backup, or stop the site, remove its directory and let it read the logs again"
+
 //go:embed schema.sql
 var schema string
 
@@ -160,8 +163,7 @@ func open(dir string) (_ *Store, err error) {
 	err = s.sql.QueryRow("PRAGMA user_version").Scan(&known)
 	if err == nil && known == 0 {
 		if left, _ := filepath.Glob(filepath.Join(dir, segmentDir, "*"+suffix)); len(left) > 0 {
-			return nil, fmt.Errorf("%w: it is lost, but there are facts in %s: put it back from a backup, or remove the "+
-				"directory and let the site read the logs again", ErrUnusable, segmentDir)
+			return nil, fmt.Errorf("%w: it is lost, but there are facts in %s: %s", ErrUnusable, segmentDir, remedy)
 		}
 		err = s.write(context.Background(), func(tx *sql.Tx) error {
 			_, err := tx.Exec(schema + "; PRAGMA user_version = " + strconv.Itoa(version))
@@ -227,7 +229,7 @@ func (s *Store) connect() error {
 func unusable(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		if code := e.Code() & 0xff; code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB {
-			return fmt.Errorf("%w: %w", ErrUnusable, err)
+			return fmt.Errorf("%w: %w: %s", ErrUnusable, err, remedy)
 		}
 	}
 	return err
@@ -238,7 +240,7 @@ func (s *Store) checkDatabase(ctx context.Context) error {
 	var verdict string
 	err := s.sql.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict)
 	if err == nil && verdict != "ok" {
-		err = fmt.Errorf("%w: %s", ErrUnusable, verdict)
+		err = fmt.Errorf("%w: %s: %s", ErrUnusable, verdict, remedy)
 	}
 	return unusable(err)
 }

@@ -518,7 +518,7 @@ func TestOneCollector(t *testing.T) {
 	}
 	bad := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(bad, fileName), bytes.Repeat([]byte("no database "), 1000), 0o600))
-	if _, err := Open(bad); !errors.Is(err, ErrUnusable) {
+	if _, err := Open(bad); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), remedy) {
 		t.Errorf("no database: %v", err)
 	}
 }

@@ -221,7 +221,7 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		cmd.Stdout, cmd.Stderr = io.MultiWriter(out, s.listener.stream(false)), io.MultiWriter(out, s.listener.stream(true))
 	}
 	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
-	supervise(cmd)
+	supervise(cmd, r.lock)
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("%s: %w", s.name, err)
 	}

@@ -28,17 +28,21 @@ const (
 	// kills them when the command ends, when it is asked to end, and when we die.
 	reaper = "docgauge-reaper"
 	self   = "/proc/self/exe"
+	// lockFile is the reaper's descriptor of the lock of the directory of jobs. It ends with the reaper, so no
+	// other process of ours takes the directory while something of the command is left.
+	lockFile = 3
 	// reapTime is the time for which it tries: a process of another user cannot be killed.
 	reapTime = time.Second
 )
 
 // supervise lets a command that was not started yet run below a reaper. Where /proc is not
 // mounted it runs by itself, and processes that leave its session outlive it.
-func supervise(cmd *exec.Cmd) {
+func supervise(cmd *exec.Cmd, lock *os.File) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if _, err := os.Stat(self); err != nil {
 		return
 	}
+	cmd.ExtraFiles = []*os.File{lock} // may be nil
 	cmd.Path, cmd.Args = self, append([]string{reaper, cmd.Path}, cmd.Args...)
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -60,6 +64,7 @@ func reap(program string, args []string) int {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot adopt processes that the command leaves behind:", err)
 	}
+	syscall.CloseOnExec(lockFile)
 	child, err := syscall.ForkExec(program, args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	})

@@ -1,6 +1,14 @@
 package runner
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
 
 // Processes that leave the session, the process group, the environment and their parent end
 // with the command too.
@@ -11,5 +19,34 @@ func TestNothingLeavesTheCommand(t *testing.T) {
 		"two daemons": "setsid sh -c 'setsid sleep 1000 3> '$FIFO' & setsid sleep 1000 3> '$FIFO' &';",
 	} {
 		t.Run(name, func(t *testing.T) { testNothingIsLeft(t, starts) })
+	}
+}
+
+// TestWhoHasTheLock: each git, and what ends the command and all that it started, has the lock of the directory of
+// jobs: after a kill nobody takes the directory while they are running. The command does not have it, which may
+// leave processes that nobody can end.
+func TestWhoHasTheLock(t *testing.T) {
+	git, err := exec.LookPath("git")
+	check(t, err)
+	programs, seen, repo := t.TempDir(), filepath.Join(t.TempDir(), "seen"), engines.GitRepository(t)
+	write(t, filepath.Join(programs, "git"), "#!/bin/sh\necho \"$(readlink /proc/$$/fd/3) $*\" >>"+seen+"\nexec "+git+
+		" \"$@\"\n")
+	check(t, os.Chmod(filepath.Join(programs, "git"), 0o755))
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	r := openRepo(t, RepoOptions{Path: filepath.Join(t.TempDir(), "copy.git"), URL: "file://" + repo,
+		Command: "readlink /proc/$PPID/fd/3 >above.md; readlink /proc/$$/fd/3 >own.md; true"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
+	text, err := os.ReadFile(seen)
+	check(t, err)
+	lock := filepath.Join(r.dir, lockName)
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, lock+" ") {
+			t.Errorf("git without the lock: %s", line)
+		}
+	}
+	for name, want := range map[string]string{"above.md": lock, "own.md": ""} {
+		if got := engines.Git(t, r.git.dir, "show", c.Head+":"+name); got != want {
+			t.Errorf("%s %q, want %q", name, got, want)
+		}
 	}
 }

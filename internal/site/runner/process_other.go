@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -14,4 +15,4 @@ import (
 
 func gitAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-func supervise(cmd *exec.Cmd) { cmd.SysProcAttr = gitAttributes() }
+func supervise(cmd *exec.Cmd, _ *os.File) { cmd.SysProcAttr = gitAttributes() }

@@ -2,12 +2,13 @@ package runner
 
 import (
 	"io/fs"
+	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
 )
 
-func supervise(cmd *exec.Cmd) { cmd.SysProcAttr = gitAttributes() }
+func supervise(cmd *exec.Cmd, _ *os.File) { cmd.SysProcAttr = gitAttributes() }
 
 func gitAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}

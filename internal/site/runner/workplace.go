@@ -97,7 +97,8 @@ func (w *workplace) checkOut(ctx context.Context, branch, commit string, home bo
 	if err != nil {
 		return err
 	}
-	own := git{program: w.git.program, dir: w.tree(), env: append(environment(ordinary), gitVariables...)}
+	own := w.git
+	own.env = append(environment(ordinary), gitVariables...)
 	for _, args := range [][]string{
 		{"init", "--quiet", "--template="},
 		{"fetch", "--quiet", "--no-tags", "--depth=" + ownDepth, "--", "file://" + gitDir, commit},
