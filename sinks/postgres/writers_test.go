@@ -33,7 +33,7 @@ func TestReadersOfBothTables(t *testing.T) {
 				}
 			}
 		})
-		for i := range int32(30) {
+		for i := range int32(12) {
 			if err := s.Replace(t.Context(), seal(1+i%2, sizes[1+i%2])); err != nil {
 				t.Errorf("Replace = %v", err)
 				break
