@@ -32,6 +32,11 @@ func TestCreate(t *testing.T) {
 		}
 		created(t, d)
 	})
+	t.Run("without hard links or another single step", func(t *testing.T) {
+		d := open(t, t.TempDir()).(*directory)
+		d.link = claim
+		created(t, d)
+	})
 }
 
 func created(t *testing.T, s Store) {

@@ -154,7 +154,9 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 	err := d.link(staged, path)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EMLINK) {
 		// the file system has no hard links
-		err = claim(staged, path)
+		if err = durable.RenameNew(staged, path); errors.Is(err, errors.ErrUnsupported) {
+			err = claim(staged, path)
+		}
 	}
 	// The entry of a name that is taken is flushed too: who took it may have died before
 	// it did that, and what comes next builds on it.
@@ -164,8 +166,8 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 	return err
 }
 
-// claim takes the name by an empty file, which only one process can make, and puts the
-// staged file in its place. Dying between the two leaves the empty file, which keeps
+// claim is for file systems without hard links and without RenameNew. It takes the name by an empty
+// file, which only one process can make, and puts the staged file in its place. Dying between the two leaves the empty file, which keeps
 // the name taken: no later file can be mistaken for this one.
 func claim(staged, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
