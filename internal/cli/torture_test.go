@@ -163,6 +163,7 @@ func watchFiles(t *testing.T, root string) *watcher {
 	w.ended.Go(func() {
 		for ctx.Err() == nil {
 			w.look(root)
+			time.Sleep(betweenLooks)
 		}
 	})
 	t.Cleanup(func() { w.stop() }) // where the test has failed before
