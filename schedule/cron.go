@@ -231,7 +231,8 @@ func (f *Firings) Run(ctx context.Context, deadline time.Duration, log *slog.Log
 		if next.IsZero() {
 			return math.MaxInt64
 		}
-		return next.Sub(now)
+		// Timers do not see that a clock was set, or that the machine slept.
+		return min(next.Sub(now), time.Minute)
 	}
 	timer := time.NewTimer(wait())
 	defer timer.Stop()
@@ -255,7 +256,7 @@ func (f *Firings) Run(ctx context.Context, deadline time.Duration, log *slog.Log
 		now = f.now()
 		switch {
 		case ctx.Err() != nil: // at the moment of the stop
-		case next.After(now): // the clock was set back meanwhile
+		case next.After(now): // not yet, or no longer
 		case running:
 			log.Warn("firing skipped: the previous run has not ended")
 		default:

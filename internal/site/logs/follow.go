@@ -96,6 +96,8 @@ const (
 	headSize = 1 << 10
 	// formatSize is how much of it Chunk.Head has.
 	formatSize = 64 << 10
+	// endSize is how much of the text before an offset tells that it is still the same.
+	endSize = 64
 	// endSum is how many digits of a hash Ends has.
 	endSum = 6
 )
@@ -113,10 +115,12 @@ type position struct {
 	Sum      string `json:"sum,omitempty"`
 	HeadSize int    `json:"head_size,omitempty"`
 	// Ends has the first digits of the hash up to the end of each line in it: a copy may be shorter.
-	Ends     map[int]string `json:"ends,omitempty"`
-	Offset   int64          `json:"offset"`           // in the text, decompressed
-	Lines    int            `json:"lines"`            // before the offset
-	IsPacked bool           `json:"packed,omitempty"` // compressed
+	Ends   map[int]string `json:"ends,omitempty"`
+	Offset int64          `json:"offset"` // in the text, decompressed
+	// Last is the hash of the endSize bytes before the offset, empty if it is not known.
+	Last     string `json:"last,omitempty"`
+	Lines    int    `json:"lines"`            // before the offset
+	IsPacked bool   `json:"packed,omitempty"` // compressed
 	// IsEmptied: the file was emptied, and its copy not found yet.
 	IsEmptied bool `json:"emptied,omitempty"`
 	// Size and Modified are those of the file when it was read to its end. Modified is set for an object then.
@@ -265,7 +269,12 @@ func (p *poll) sourceOf(k *known) int {
 func (p *poll) give(k *known, c Chunk) error {
 	if p.stopped = context.Cause(p.ctx); p.stopped == nil {
 		next := k.position
-		next.Offset += c.Size
+		if next.Offset += c.Size; c.Size > 0 {
+			next.Last = ""
+			if n := len(c.Text); n >= endSize {
+				next.Last = sum(c.Text[n-endSize:])
+			}
+		}
 		next.Lines = max(next.Lines, c.First-1+bytes.Count(c.Text, []byte("\n")))
 		c.Key, c.Name = k.key, k.Path
 		if c.Position, p.stopped = json.Marshal(next); p.stopped == nil {

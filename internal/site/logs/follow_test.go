@@ -661,6 +661,40 @@ func TestForget(t *testing.T) {
 	w.want("", "")
 }
 
+// TestPowerCut: a log that lost lines that were read, and then got others, may have lost some of these unread. That is
+// said once, and not of a log that only grew.
+func TestPowerCut(t *testing.T) {
+	w := newWatch(t, "a.log")
+	line := func(text string) string { return text + strings.Repeat(".", 200) }
+	begin := strings.Repeat(line("begin")+"\n", 10)
+	w.write("a.log", begin+line("flushed")+"\n"+line("lost")+"\n")
+	w.want(strings.ReplaceAll(begin, "\n", " ")+line("flushed")+" "+line("lost"), "")
+	said := func() (n int) {
+		w.restart()
+		_, err := w.poll()
+		w.check(err)
+		for _, c := range w.chunks {
+			if c.PossiblyLost {
+				n++
+			}
+		}
+		return n
+	}
+	grown := begin + line("flushed") + "\n" + line("other") + "\n" + line("next") + "\n"
+	for i, text := range []string{
+		begin + line("flushed") + "\n" + line("lost") + "\n" + line("new") + "\n",
+		grown, grown, grown + line("after") + "\n",
+	} {
+		f, err := os.OpenFile(w.path("a.log"), os.O_WRONLY|os.O_TRUNC, 0)
+		w.check(err)
+		_, err = f.WriteString(text)
+		w.check(errors.Join(err, f.Close()))
+		if got := said(); (got == 1) != (i == 1) {
+			t.Errorf("text %d: possibly lost %d times", i, got)
+		}
+	}
+}
+
 // TestHead: the beginning of a file comes with its first lines.
 func TestHead(t *testing.T) {
 	w := newWatch(t, "a.log")

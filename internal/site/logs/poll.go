@@ -104,7 +104,7 @@ func (p *poll) find() (work []*known) {
 			p.problem(c.source, err)
 		case same:
 			if !k.IsPacked && c.size < k.Offset { // cut, and still the same file
-				k.Offset, k.hasLost = c.size, true
+				k.Offset, k.Last, k.hasLost = c.size, "", true
 				k.setHead(c.head)
 			}
 			k.move(p.sources[c.source].Where, c)
@@ -290,8 +290,8 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 		found = &known{key: rand.Text()}
 		p.known = append(p.known, found)
 	}
-	if !c.packed { // a copy does not have what was read after it was made
-		found.Offset = min(found.Offset, c.size)
+	if !c.packed && c.size < found.Offset { // a copy does not have what was read after it was made
+		found.Offset, found.Last = c.size, ""
 	}
 	found.setHead(c.head)
 	found.IsEmptied = false
@@ -349,6 +349,19 @@ func (p *poll) read(k *known) error {
 		return named(c.path, err)
 	case !k.begins(head) || len(head) < int(min(size, headSize)):
 		return errChanged
+	}
+	if k.file == nil && k.Last != "" {
+		// After a power cut the end of the file may be lost, and have been written again with other lines.
+		before := make([]byte, endSize)
+		if n, _ := file.ReadAt(before, k.Offset-endSize); n < endSize {
+			return errChanged
+		}
+		if sum(before) != k.Last {
+			k.Last = ""
+			if err := p.give(k, Chunk{Source: c.source, PossiblyLost: true}); err != nil {
+				return err
+			}
+		}
 	}
 	if c.isLive() {
 		k.file = file
