@@ -166,9 +166,9 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 	return err
 }
 
-// claim is for file systems without hard links and without RenameNew. It takes the name by an empty
-// file, which only one process can make, and puts the staged file in its place. Dying between the two leaves the empty file, which keeps
-// the name taken: no later file can be mistaken for this one.
+// claim is for file systems without hard links and without RenameNew. It takes the name by an empty file, which only
+// one process can make, and puts the staged file in its place. Dying between the two leaves the empty file, which
+// keeps the name taken: no later file can be mistaken for this one.
 func claim(staged, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
