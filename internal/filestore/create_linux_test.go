@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // TestCreateInOneStep: also without hard links, a process that is killed leaves no empty file that keeps the name.
@@ -16,6 +18,11 @@ func TestCreateInOneStep(t *testing.T) {
 	d.link = func(_, _ string) error { return syscall.EPERM }
 	log := filepath.Join(root, "log")
 	check(t, os.Mkdir(log, dirMode))
+	probe := filepath.Join(t.TempDir(), "probe")
+	check(t, os.WriteFile(probe, nil, fileMode))
+	if err := durable.RenameNew(probe, probe+"2"); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("this file system has no such rename: ", err)
+	}
 	fd, err := syscall.InotifyInit1(syscall.IN_NONBLOCK)
 	check(t, err)
 	defer syscall.Close(fd)
