@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -286,9 +287,11 @@ func TestFirst(t *testing.T) {
 func TestFiringsOfAClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(odd)
-		ahead := 400 * 24 * time.Hour
-		f := NewFirings(parseCron(t, "*/10 * * * *"), time.Now().Add(ahead), false)
-		f.now = func() time.Time { return time.Now().Add(ahead) }
+		var ahead atomic.Int64
+		ahead.Store(int64(400 * 24 * time.Hour))
+		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		f := NewFirings(parseCron(t, "*/10 * * * *"), now(), false)
+		f.now = now
 		ctx, stop := context.WithCancel(t.Context())
 		r := &runs{done: make(chan error, 1), stop: stop}
 		go func() {
@@ -298,7 +301,7 @@ func TestFiringsOfAClockAhead(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		ahead = 0
+		ahead.Store(0)
 		time.Sleep(20 * time.Minute)
 		r.end(t, nil).wantBegan(t, "00:10:00", "00:20:00", "00:30:00")
 	})
