@@ -397,7 +397,8 @@ func (w *watch) restart() {
 		w.check(w.Close())
 	}
 	var err error
-	w.Follower, err = NewFollower(w.sources, w.positions, FollowOptions{Stdin: w.stdin, Now: func() time.Time { return w.now }})
+	now := func() time.Time { return w.now }
+	w.Follower, err = NewFollower(w.sources, w.positions, FollowOptions{Stdin: w.stdin, Now: now})
 	w.check(err)
 }
 
