@@ -167,8 +167,8 @@ func eachPage(in []*opened, stripe int, numbers [][]uint32, facts func(own []uin
 	return err
 }
 
-// perRange is about how many readers are sorted at once. So many fit into the processor's cache. It is a variable
-// because tests set a smaller number.
+// perRange is the approximate number of readers that are sorted at once: 4096, because these fit into the
+// processor's cache. Tests set a smaller number, so that a few readers fill several ranges.
 var perRange = 1 << 12
 
 // number numbers the readers of a stripe of several segments of an epoch, densely. It takes them by

@@ -96,7 +96,8 @@ const (
 	headSize = 1 << 10
 	// formatSize is how much of it Chunk.Head has.
 	formatSize = 64 << 10
-	// endSize is how much of the text before an offset tells that it is still the same.
+	// endSize is the number of bytes before an offset that are kept as a hash. If they differ when the file is opened
+	// again, lines that were read are no longer there.
 	endSize = 64
 	// endSum is how many digits of a hash Ends has.
 	endSum = 6

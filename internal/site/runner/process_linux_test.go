@@ -22,9 +22,9 @@ func TestNothingLeavesTheCommand(t *testing.T) {
 	}
 }
 
-// TestWhoHasTheLock: each git, and what ends the command and all that it started, has the lock of the directory of
-// jobs: after a kill nobody takes the directory while they are running. The command does not have it, which may
-// leave processes that nobody can end.
+// TestWhoHasTheLock: every git and every reaper keeps the lock of the directory of jobs open. So after a kill no
+// process can take the directory until they have ended. The command does not get the lock, because it may start
+// processes that nobody can end.
 func TestWhoHasTheLock(t *testing.T) {
 	git, err := exec.LookPath("git")
 	check(t, err)

@@ -297,7 +297,7 @@ func (q *Queue) enqueue(j *Job) {
 const retryEvery = time.Second
 
 // record is commit for an event of work that is done, whose record alone is missing, for example on a full disk:
-// it tries until that is written, or until Close.
+// it tries until that is written, or until Close. The caller has the lock, which is free between two attempts.
 func (q *Queue) record(e event) error {
 	err := q.commit(e)
 	for err != nil && q.ctx.Err() == nil {

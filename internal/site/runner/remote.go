@@ -57,8 +57,7 @@ func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, erro
 	fetched, err := r.fetch(ctx, r.remote, "refs/heads/"+branch, known)
 	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
 		if known == "" {
-			err = fmt.Errorf("branch %s: its commits are lost, here and on the remote; create a new job", branch)
-			return commit, err
+			return commit, fmt.Errorf("branch %s: its commits are lost, here and on the remote; create a new job", branch)
 		}
 		return commit, nil // merged and deleted: the push creates it again
 	}

@@ -152,7 +152,7 @@ func TestLocksOfKilledGit(t *testing.T) {
 			ctx, kill := context.WithCancel(t.Context())
 			printed, output := io.Pipe()
 			ended := make(chan error)
-			go func() { // it waits for somebody to read the rest
+			go func() { // git blocks: the test reads one byte of an output that is longer than a pipe holds
 				ended <- git.stream(ctx, output, strings.Repeat("HEAD\n", 1<<16), "cat-file", "--batch-check")
 			}()
 			_, err := printed.Read(make([]byte, 1))
