@@ -13,8 +13,9 @@ import (
 const (
 	// ownerFile is locked in a temporary directory as long as its process lives.
 	ownerFile = ".owner"
-	// makeTries is more than the sweeps that can come while a directory is made.
-	makeTries = 10
+	// makeTries is more than the sweeps that can come in a row between two steps of making a directory. On a busy
+	// machine ten came.
+	makeTries = 1000
 )
 
 // Temp is a temporary directory that only this user can read. It belongs to this
