@@ -45,13 +45,18 @@ var pipelineFamilies = []Metric{
 		}),
 	define(groupPipeline, "windows_set_aside", typeGauge, "project reason",
 		"Complete windows that are skipped for a while because of invalid responses, by reason: malformed, repeats, "+
-			"empty, refused or failing."+cached,
+			"empty, refused (also with their project or report) or failing."+cached,
 		ofProjects(func(s *view.Snapshot, p view.Project, emit emit) {
 			for _, reason := range asideReasons {
 				n := 0
 				for _, a := range s.Asides {
 					if a.Project == p.ID && a.Reason == reason {
 						n++
+					}
+				}
+				for _, r := range s.Refused {
+					if r.Project == p.ID && reason == analytics.AsideRefused {
+						n += r.Windows
 					}
 				}
 				emit(float64(n), string(reason))
@@ -118,7 +123,7 @@ var apiFamilies = []Metric{
 		"When the API key expires, if configured,"+epoch,
 		ofKeys(func(k view.Key, emit emit) { emit.at(k.Expires) })),
 	define(groupAPI, "api_key_rejected", typeGauge, "key",
-		"1 if the API refused the last request with the key (401, 403), else 0."+cached,
+		"1 if the API refused the key (401, 403), not only for some projects or reports, else 0."+cached,
 		ofKeys(func(k view.Key, emit emit) { emit.flag(k.Rejected) })),
 }
 

@@ -67,6 +67,9 @@ type Input struct {
 	// Lacks reports whether the service does not have a report of a project, as it said lately: nothing
 	// of that is due. nil: it has all.
 	Lacks func(Source) bool
+	// Refused returns when the service refused a source, and until when its windows wait for that reason.
+	// nil: it refuses none.
+	Refused func(Source) (at, until time.Time)
 	// Specs in configured order. Of two for one granularity, the one that wants rows counts.
 	Specs []analytics.Spec
 	// Open lists the granularities whose running window is read for the gauges.
@@ -123,7 +126,8 @@ const (
 // same days the first is read for all. If the first window of the plan failed before, one that did
 // not precedes it.
 //
-// It also returns the windows that wait for their time: those that are set aside, and those whose
+// It also returns the windows that wait for their time: those that are set aside, alone or with
+// their source, and those whose
 // totals are known and whose rows are read when they have settled. The Why of each says so.
 func Plan(in Input) (due, waiting []Item) {
 	p := newPlanner(in)
@@ -158,7 +162,8 @@ func (p *planner) tiers(source Source) (items [tiers][]Item) {
 		}
 	}
 	for _, g := range distinct(p.in.Open) {
-		if w, ok := Open(g, p.today); ok && source.Report == analytics.VisitorsReport {
+		w, ok := Open(g, p.today)
+		if _, until := p.refused(source); ok && source.Report == analytics.VisitorsReport && !until.After(p.in.Now) {
 			key := analytics.Key{Project: source.Project, Granularity: g, Window: w}
 			items[tierOpen] = append(items[tierOpen], Item{Key: key, TotalsOnly: true, Reason: ReasonOpen})
 		}
@@ -306,8 +311,7 @@ func (p *planner) asked(source Source, from, to analytics.Date) (items []Item, a
 			if known && p.wasRead(item, revision) {
 				continue
 			}
-			if a, failed := p.aside(item.Key); failed && !p.in.Began.IsZero() && !p.failedAt(a).Before(p.in.Began) &&
-				p.waits(&item, known) {
+			if p.failedSince(item.Key) && p.waits(&item, known) {
 				p.waiting = append(p.waiting, item)
 				continue
 			}
@@ -462,6 +466,10 @@ func (p *planner) classify(of Wanted, w analytics.Window) (Item, tier) {
 // waits reports whether a due window is not read now, and notes the decision in it: it is set
 // aside; or its rows are read later, in which case its totals are read first.
 func (p *planner) waits(item *Item, known bool) bool {
+	if _, until := p.refused(SourceOf(item.Key)); until.After(p.in.Now) {
+		item.Why = fmt.Sprintf("skipped until %s: the service refuses it", until.UTC().Format(minuteLayout))
+		return true
+	}
 	if a, failed := p.aside(item.Key); failed && p.rests(a) {
 		item.Why = fmt.Sprintf("skipped until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason,
 			a.Failures)
@@ -498,6 +506,23 @@ func (p *planner) rests(a analytics.Aside) bool {
 
 // failedAt is when a window that rests failed last.
 func (p *planner) failedAt(a analytics.Aside) time.Time { return a.Until.Add(-Rest(a)) }
+
+// failedSince reports whether a window, or its whole source, failed since the reading of named windows began.
+func (p *planner) failedSince(k analytics.Key) bool {
+	if p.in.Began.IsZero() {
+		return false
+	}
+	at, _ := p.refused(SourceOf(k))
+	a, failed := p.aside(k)
+	return failed && !p.failedAt(a).Before(p.in.Began) || !at.Before(p.in.Began)
+}
+
+func (p *planner) refused(of Source) (at, until time.Time) {
+	if p.in.Refused == nil {
+		return at, until
+	}
+	return p.in.Refused(of)
+}
 
 // aside returns the record of a window that failed.
 func (p *planner) aside(k analytics.Key) (a analytics.Aside, failed bool) {

@@ -36,6 +36,12 @@ const (
 	// Lacking: the service lacks a report of a project, and said so at the time ([Learned.Lacks]); of a
 	// series without a granularity.
 	Lacking Fact = "lacking"
+	// Refused is how often in a row the service refused a source (401, 403) with a key that it accepted for
+	// others, and when it did so last ([Learned.Refused]); of a series without a granularity.
+	Refused Fact = "refused"
+	// DatesHold: 1 means that the service has no visitors in an empty window of the project, or does not answer
+	// that.
+	DatesHold Fact = "dates-hold"
 )
 
 // Noted is what is known of a fact, and since when; without a time, nothing is known.
@@ -54,6 +60,20 @@ func (l Learned) Lacks(of Source, now time.Time) (until time.Time, yes bool) {
 	until = at.Add(lackingLasts)
 	return until, !at.IsZero() && now.Before(until)
 }
+
+// Refused returns when the service refused a source last, or all of its project, and until when nothing of
+// it is requested for that reason; zero times where the service does not refuse it.
+func (l Learned) Refused(of Source) (at, until time.Time) {
+	for _, of := range []Source{of, {Project: of.Project}} {
+		if n := l[Series{Source: of}][Refused]; n.N > 0 && n.At.Add(pause(n.N)).After(until) {
+			at, until = n.At, n.At.Add(pause(n.N))
+		}
+	}
+	return at, until
+}
+
+// IsFault reports whether a fact says that the service lacks or refuses something.
+func (f Fact) IsFault() bool { return f == Lacking || f == Refused }
 
 // Set records a fact from the state.
 func (l Learned) Set(s Series, f Fact, n int, at time.Time) {
@@ -189,8 +209,11 @@ func Rest(a analytics.Aside) time.Duration {
 	case a.Reason == analytics.AsideEmpty:
 		return maxPause << (a.Failures - 1)
 	}
-	return min(maxPause, firstPause<<min(max(a.Failures-1, 0), 8))
+	return pause(a.Failures)
 }
+
+// pause is how long nothing is requested after so many failures.
+func pause(failures int) time.Duration { return min(maxPause, firstPause<<min(max(failures-1, 0), 8)) }
 
 // GivenUp reports whether a window is read only when it is named.
 func GivenUp(a analytics.Aside) bool {

@@ -107,6 +107,9 @@ func (a *API) FlushAgents(ctx context.Context) error { return a.agents.flush(ctx
 // Keys returns the keys.
 func (a *API) Keys() iter.Seq[*keyring] { return maps.Values(a.keys) }
 
+// RefuseKey notes that the service refuses the present value of the admin key, not only a project or a report.
+func (a *API) RefuseKey() { a.Meter.refuse(docsapi.KeyAdmin) }
+
 // KeyRejected reports whether the service refused the present value of the named key.
 func (a *API) KeyRejected(ctx context.Context, name string) (bool, error) {
 	return a.state.FlagOn(ctx, keyRejected, a.keyLabels(name)...)

@@ -73,12 +73,20 @@ func (m *meter) Observe(a docsapi.Attempt) {
 	sum := now.observed[at]
 	now.observed[at] = amount{sum.count + 1, sum.sum + a.Duration}
 	switch {
-	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+	case (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden) && !a.IsReport():
 		now.rejected[state.Labels(m.labels(a.Key)...)] = true
 	case a.Status/100 == 2:
 		labels := state.Labels(m.labels(a.Key)...)
 		now.rejected[labels], m.answered[labels] = false, true
 	}
+}
+
+// refuse notes that a key was refused for all reports that it was sent for. One refusal does not say that: the
+// service may refuse a project, or a report.
+func (m *meter) refuse(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.collected.rejected[state.Labels(m.labels(key)...)] = true
 }
 
 // takeAnswered returns the labels of the keys that were accepted, and forgets them.
@@ -114,7 +122,7 @@ func (m *meter) Flush(ctx context.Context, db tallier) error {
 }
 
 func (t tallies) write(ctx context.Context, db tallier) error {
-	if len(t.counts) == 0 {
+	if len(t.counts) == 0 && len(t.rejected) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meterTimeout)

@@ -33,13 +33,17 @@ func (a *Program) checkCommand() *cobra.Command {
 		Short: "try the configuration, the state, each sink and the API",
 		Long: `check validates the configuration and then tries everything an export needs: the
 state directory, each sink (a file is written and removed), where metrics go,
-and the API with one request for each project, which counts against the budget.
-Every finding is reported in one run: ok, FAIL, or skip for what cannot be asked
-now because the hour's budget is used up or the service has throttled us. A skip
-does not count as a failure.
+and the API with one request for each of DOCGAUGE_REPORTS of each project, which
+count against the budget. Every finding is reported in one run: ok, FAIL, warn
+for numbers that cannot be right, or skip for what cannot be asked now because
+the hour's budget is used up or the service has throttled us. Only FAIL counts
+as a failure.
 
 What the API answers tells docgauge plan how large a day is, before the first
-export.
+export. Once, a further request asks for a window without a day, in which there
+must be no visitors: the service could ignore the dates. A project or report
+that was skipped because the service refused it, and that is answered now, is
+read by the next export.
 
 ` + exitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context(), asJSON) },
@@ -52,6 +56,7 @@ export.
 const (
 	checkOK   = "ok"
 	checkSkip = "skip"
+	checkWarn = "warn"
 	checkFail = "FAIL"
 )
 
@@ -168,14 +173,123 @@ func (c *checker) tryService(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Flush(context.WithoutCancel(ctx))) }()
+	answered := ""
+	var refused error
 	for _, project := range c.config.Projects {
 		f, err := c.tryProject(ctx, db, client, project)
 		if err != nil {
 			return err
 		}
 		c.add(f)
+		if docsapi.IsUnauthorized(f.cause) {
+			refused = f.cause
+		}
+		if f.Result != checkOK {
+			continue
+		}
+		answered = cmp.Or(answered, project)
+		for _, report := range c.config.Reports {
+			if report != analytics.VisitorsReport {
+				f, err := c.tryReport(ctx, db, client, schedule.Source{Project: project, Report: report})
+				if err != nil {
+					return err
+				}
+				c.add(f)
+			}
+		}
+	}
+	switch {
+	case answered != "":
+		return c.tryDates(ctx, db, client, answered)
+	case refused != nil:
+		client.RefuseKey()
 	}
 	return nil
+}
+
+// tryReport reads the first row of a report of the newest day, with one request. An error comes from the state.
+func (c *checker) tryReport(
+	ctx context.Context, db *state.DB, client *app.API, source schedule.Source,
+) (f checkFinding, err error) {
+	f = checkFinding{Result: checkOK, Check: "api", Project: source.Project, Detail: "report " + source.Report.String()}
+	day := schedule.Newest(analytics.Day, analytics.DateOf(c.program.now()))
+	_, err = client.Client.AgentsPage(ctx, docsapi.VisitorsQuery{Project: source.Project, Window: day, Limit: 1})
+	if err == nil {
+		return f, c.forgive(ctx, db, source)
+	}
+	name := f.Detail
+	if f, err = c.unanswered(ctx, db, client, f, err); f.Result == checkFail {
+		f.Detail += "; without it, remove " + source.Report.String() + " from DOCGAUGE_REPORTS: visitors are exported " +
+			"in any case"
+	}
+	f.Detail = name + ": " + f.Detail
+	return f, err
+}
+
+// forgive lets the next export ask for a source that was skipped because the service lacked or refused it.
+func (c *checker) forgive(ctx context.Context, db *state.DB, source schedule.Source) error {
+	facts, err := db.Movements(ctx)
+	for _, m := range facts {
+		if of := (schedule.Source{Project: m.Project, Report: m.Report}); of == source && m.Granularity == "" &&
+			schedule.Fact(m.Kind).IsFault() {
+			m.Times, m.At = 0, time.Unix(0, 0)
+			err = errors.Join(err, db.SetMovement(ctx, m))
+		}
+	}
+	return err
+}
+
+// tryDates asks for a window without a day, once: readers in it show that the service ignores the dates, or that its
+// dateTo is inclusive. Many services refuse such a window, which tells nothing. An error comes from the state.
+func (c *checker) tryDates(ctx context.Context, db *state.DB, client *app.API, project string) error {
+	facts, err := db.Movements(ctx)
+	if err != nil || slices.ContainsFunc(facts, func(m state.Movement) bool {
+		return m.Project == project && m.Kind == string(schedule.DatesHold) && m.Times == 1
+	}) {
+		return err
+	}
+	day := schedule.Newest(analytics.Day, analytics.DateOf(c.program.now()))
+	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{
+		Project: project, Window: analytics.Window{From: day.From, To: day.From}, Limit: 1,
+	})
+	failed, isAPI := errors.AsType[*docsapi.Error](err)
+	switch {
+	case err == nil && (page.Totals != analytics.Totals{} || len(page.Rows) > 0):
+		c.add(checkFinding{Result: checkWarn, Check: "api", Project: project, Detail: fmt.Sprintf("the service has %s "+
+			"visitors from %s to before the same day, where there can be none: it ignores the dates, or counts the "+
+			"day of dateTo too. Then each window has the visitors of other days: ask its operator before you use "+
+			"the numbers", format.Commas(page.Totals.Total), day.From)})
+		return nil
+	case err != nil && (!isAPI || failed.Outcome != docsapi.Permanent || docsapi.IsNotSent(err)):
+		return nil //nolint:nilerr // the next check asks
+	}
+	return db.SetMovement(ctx, state.Movement{
+		Project: project, Kind: string(schedule.DatesHold), Times: 1, At: c.program.now(),
+	})
+}
+
+// unanswered returns the finding of a request that failed. An error comes from the state.
+func (c *checker) unanswered(
+	ctx context.Context, db *state.DB, client *app.API, f checkFinding, failure error,
+) (checkFinding, error) {
+	now := c.program.now()
+	left, err := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.config.Budget), now)
+	if err != nil {
+		return f, err
+	}
+	if docsapi.IsThrottled(failure) || docsapi.IsNotSent(failure) && !left.Next.IsZero() {
+		f.Result, f.Detail = checkSkip, "not now: the budget is "+left.String()
+		at, err := client.LastAnswer(ctx)
+		if err == nil && !at.IsZero() {
+			f.Detail += " (last answer with this key: " + format.Clock(at, now) + ")"
+		}
+		return f, err
+	}
+	f.Result, f.Detail, f.cause = checkFail, failure.Error(), failure
+	if e, ok := errors.AsType[*docsapi.Error](failure); ok {
+		f.Detail = e.Short()
+	}
+	return f, nil
 }
 
 // tryProject reads the first page of the project's newest day, with one request, and records
@@ -187,23 +301,10 @@ func (c *checker) tryProject(
 	day := schedule.Newest(analytics.Day, analytics.DateOf(now))
 	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: project, Window: day})
 	if err != nil {
-		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.config.Budget), now)
-		if stateErr != nil {
-			return f, stateErr
-		}
-		if docsapi.IsThrottled(err) || docsapi.IsNotSent(err) && !left.Next.IsZero() {
-			f.Result, f.Detail = checkSkip, "not now: the budget is "+left.String()
-			at, err := client.LastAnswer(ctx)
-			if err == nil && !at.IsZero() {
-				f.Detail += " (last answer with this key: " + format.Clock(at, now) + ")"
-			}
-			return f, err
-		}
-		f.Result, f.Detail, f.cause = checkFail, err.Error(), err
-		if e, ok := errors.AsType[*docsapi.Error](err); ok {
-			f.Detail = e.Short()
-		}
-		return f, nil
+		return c.unanswered(ctx, db, client, f, err)
+	}
+	if err := c.forgive(ctx, db, schedule.Source{Project: project}); err != nil {
+		return f, err
 	}
 	key := analytics.Key{Project: project, Granularity: analytics.Day, Window: day}
 	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total),

@@ -184,6 +184,10 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them",
 			format.Plural(s.SetAside, "window"))
 	}
+	if s.StillAside > 0 {
+		text.Line(2, "still skipped: %s that failed in earlier runs; `docgauge status` says why and until when",
+			format.Plural(s.StillAside, "window"))
+	}
 	if s.Throttled > 0 {
 		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or "+
 			"DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))

@@ -201,6 +201,7 @@ func faultFlags(f, ofJobs *pflag.FlagSet, o *sandboxOptions) {
 		"age in days from which --moving no longer changes a window")
 	f.IntVar(&faults.PageRows, "page-rows", 0,
 		"maximum number of rows on a page, whatever limit is requested; 0 = no maximum")
+	f.StringSliceVar(&faults.Refused, "refuse", nil, "projects and reports whose analytics requests get 403")
 	f.StringSliceVar(&o.badWindows, "bad-window", nil, "first dates (YYYY-MM-DD) of windows whose rows are malformed")
 
 	f = ofJobs

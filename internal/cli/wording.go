@@ -8,6 +8,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // wording names projects and windows for people. Where there is only one project, its name
@@ -71,6 +72,17 @@ func (w wording) lacking(l coverage.Lacking, now time.Time) string {
 	}
 	return fmt.Sprintf("the service does not have the report %s%s: it is asked for again at %s; without it, remove it "+
 		"from DOCGAUGE_REPORTS", l.Report, of, format.Clock(l.Until, now))
+}
+
+// refused says that the service refuses a project or a report.
+func (w wording) refused(r view.Refused, now time.Time) string {
+	what, setting := "project "+w.names.Of(r.Project), "DOCGAUGE_PROJECTS"
+	if r.Report != analytics.VisitorsReport {
+		what, setting = fmt.Sprintf("the report %s of %s", r.Report, w.names.Of(r.Project)), "DOCGAUGE_REPORTS"
+	}
+	return fmt.Sprintf("skipped %s, %s: the service refuses it (401, 403), but accepts the key otherwise; it is asked "+
+		"for again at %s, or by docgauge check; without it, remove it from %s", what, format.Plural(r.Windows, "window"),
+		format.Clock(r.Until, now), setting)
 }
 
 // days names a window by its days: 21 Nov, 9–15 Nov, Oct 2026, and one of many that

@@ -12,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -114,6 +115,18 @@ type Plan struct {
 	Named *Named
 	// Lacking are the reports that the service does not have, and that are not asked for now.
 	Lacking []Lacking
+	// Refused are the projects and reports that the service refuses, and that are not asked for now. Their
+	// windows are not among those that wait.
+	Refused []view.Refused
+}
+
+// StillAside is how many windows wait because they were set aside, alone or with their project or report.
+func (p Plan) StillAside() int {
+	n := len(p.Ledger.setAside(p.Input))
+	for _, r := range p.Refused {
+		n += r.Windows
+	}
+	return n
 }
 
 // Lacking is a report that the service does not have.
@@ -164,11 +177,32 @@ func (s Selection) PlanOver(
 			}
 		}
 	}
+	p.splitRefused()
 	if s.IsNamed() {
 		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: all, Left: len(due) + len(waiting)}
 	}
 	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), now)
 	return p, err
+}
+
+// splitRefused takes the windows of refused sources, which can be thousands, from those that wait, and counts them.
+func (p *Plan) splitRefused() {
+	at := map[schedule.Source]int{}
+	p.Waiting = slices.DeleteFunc(slices.Clone(p.Waiting), func(item schedule.Item) bool {
+		source := schedule.SourceOf(item.Key)
+		since, until := p.Input.Refused(source)
+		if !until.After(p.Input.Now) {
+			return false
+		}
+		i, known := at[source]
+		if !known {
+			i = len(p.Refused)
+			at[source] = i
+			p.Refused = append(p.Refused, view.Refused{Project: source.Project, Report: source.Report, At: since, Until: until})
+		}
+		p.Refused[i].Windows++
+		return true
+	})
 }
 
 // input returns the input of the plan.
@@ -184,6 +218,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			_, lacks := l.Learned.Lacks(of, now)
 			return lacks
 		},
+		Refused: l.Learned.Refused,
 		Lost: func(k analytics.Key) bool {
 			e := l.Entry(k)
 			return e != nil && e.Lost()

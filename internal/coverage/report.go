@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -34,12 +35,14 @@ type PlanReport struct {
 	Named *Named `json:"named_reading,omitempty"`
 	// Lacking are the reports that the service does not have.
 	Lacking []Lacking `json:"reports_lacking,omitempty"`
+	// Refused are the projects and reports that the service refuses, although it accepts the key for others.
+	Refused []view.Refused `json:"refused,omitempty"`
 }
 
 // NewPlanReport returns the windows of a plan and their cost in requests.
 func NewPlanReport(p Plan) PlanReport {
 	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget, Named: p.Named,
-		Lacking: p.Lacking}
+		Lacking: p.Lacking, Refused: p.Refused}
 	for _, item := range p.Due {
 		w := plannedWindow(p, item)
 		if w.Basis == schedule.BasisUnknown {

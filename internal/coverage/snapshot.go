@@ -38,7 +38,7 @@ func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Projects, out.Asides = projects(p), p.Ledger.setAside(p.Input)
+	out.Projects, out.Asides, out.Refused = projects(p), p.Ledger.setAside(p.Input), p.Refused
 	for i := range out.Projects {
 		out.Projects[i].Name = r.Config.ProjectNames.Of(out.Projects[i].ID)
 	}

@@ -27,6 +27,8 @@ type Status struct {
 	Waiting []PlannedWindow `json:"windows_waiting"`
 	// Lacking are the reports that the service does not have.
 	Lacking []Lacking `json:"reports_lacking,omitempty"`
+	// Refused are the projects and reports that the service refuses, although it accepts the key for others.
+	Refused []view.Refused `json:"refused,omitempty"`
 	// Owed counts windows that a sink lacks, by sink.
 	Owed    map[string]int `json:"windows_owed"`
 	LastRun *analytics.Run `json:"last_run"`
@@ -76,6 +78,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 		}
 	}
 	r.Sinks, r.Owed, r.Budget, r.Lacking = c.Sinks, map[string]int{}, p.Budget, p.Lacking
+	r.Refused = p.Refused
 	r.Unverified, r.SetAside, r.Waiting = []unverifiedWindow{}, l.setAside(in), []PlannedWindow{}
 	for _, sink := range c.Sinks {
 		r.Owed[sink] = 0

@@ -104,8 +104,15 @@ type Attempt struct {
 	Key string
 	// Status is the answer's HTTP status, 0 where none came.
 	Status int
+	// RetryAfter is how long the service or the transport asked to wait.
+	RetryAfter time.Duration
 	// Duration is from the request for a connection to the end of the answer.
 	Duration time.Duration
+}
+
+// IsReport reports whether it asked for a page of a report.
+func (a Attempt) IsReport() bool {
+	return a.Endpoint != endpointCreate && a.Endpoint != endpointMessage && a.Endpoint != endpointJob
 }
 
 // StaticKey returns a ClientOptions.APIKey that never changes.

@@ -239,8 +239,9 @@ func TestObserve(t *testing.T) {
 		seen[i].Duration = 0
 	}
 	want := []Attempt{
-		{endpointCreate, KeyWrite, 201, 0}, {endpointMessage, KeyWrite, 200, 0}, {endpointJob, KeyAdmin, 200, 0},
-		{analytics.VisitorsReport.String(), KeyAdmin, 429, 0}, {endpointCreate, KeyWrite, 0, 0},
+		{endpointCreate, KeyWrite, 201, 0, 0}, {endpointMessage, KeyWrite, 200, 0, 0},
+		{endpointJob, KeyAdmin, 200, 0, 0},
+		{analytics.VisitorsReport.String(), KeyAdmin, 429, 0, 0}, {endpointCreate, KeyWrite, 0, 0, 0},
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)

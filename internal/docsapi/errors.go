@@ -123,6 +123,7 @@ var rules = []rule{
 	{"425", 425, 425, nil, Transient, Transient, ""},
 	{"429", 429, 429, nil, Transient, Transient, adviceThrottle},
 	{"other 4xx", 400, 499, nil, Permanent, Permanent, ""},
+	{"501", 501, 501, nil, Permanent, InDoubt, ""},
 	{"5xx", 500, 599, nil, Transient, InDoubt, ""},
 	{"no HTTP status", math.MinInt, math.MaxInt, nil, Permanent, InDoubt, adviceStatus},
 }
@@ -206,6 +207,8 @@ type Error struct {
 	FromAPI bool
 	// Message is the reason and the remedy: redacted, one line, at most 300 characters.
 	Message string
+	// Says is what the service itself said, redacted like Message; empty where it said nothing.
+	Says string
 	// Err is the cause, where it is not the status alone. Its text is redacted,
 	// and it answers errors.Is and errors.As as the original does.
 	Err error
@@ -268,8 +271,8 @@ func IsInDoubt(err error) bool { return asError(err).Outcome == InDoubt }
 // error says whether something must change first.
 func IsNotSent(err error) bool { return errors.Is(asError(err).Err, ErrNotSent) }
 
-// IsUnauthorized reports whether the service refused the key (401, 403): nothing more should be sent
-// with it. Reads and writes can have different keys.
+// IsUnauthorized reports whether the service refused the key (401, 403), altogether or for what was requested:
+// only its answers to other requests tell. Reads and writes can have different keys.
 func IsUnauthorized(err error) bool {
 	status := asError(err).Status
 	return status == http.StatusUnauthorized || status == http.StatusForbidden

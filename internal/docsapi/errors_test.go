@@ -48,6 +48,7 @@ func TestClassify(t *testing.T) {
 		{"429", []int{429}, cut, Transient, Transient},
 		{"other 4xx", []int{400, 405, 422, 499}, nil, Permanent, Permanent},
 		{"other 4xx", []int{405}, cut, Permanent, Permanent},
+		{"501", []int{501}, nil, Permanent, InDoubt},
 		{"5xx", []int{500, 503}, nil, Transient, InDoubt},
 		{"5xx", []int{503}, cut, Transient, InDoubt},
 		{"no HTTP status", []int{999, 100}, nil, Permanent, InDoubt},

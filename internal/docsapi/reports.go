@@ -21,7 +21,8 @@ const missingProject = "check DOCGAUGE_PROJECTS and DOCGAUGE_BASE_URL"
 // VisitorsQuery asks for unique visitors (section 4.3), or for another report of them.
 type VisitorsQuery struct {
 	Project string
-	// Window becomes dateFrom and dateTo, which are both half-open.
+	// Window becomes dateFrom and dateTo, which are both half-open. An empty one asks whether the service sees
+	// it so.
 	Window analytics.Window
 	// Limit is the most rows per page, 1 to MaxLimit; 0 means MaxLimit.
 	Limit int
@@ -82,8 +83,8 @@ func (q VisitorsQuery) check() error {
 		return err
 	}
 	switch {
-	case q.Window.From >= q.Window.To:
-		return fmt.Errorf("window %v: want from before to", q.Window)
+	case q.Window.From > q.Window.To:
+		return fmt.Errorf("window %v: want no end before its start", q.Window)
 	case q.Limit < 1 || q.Limit > maxLimit:
 		return fmt.Errorf("limit %d: want 1 to %d", q.Limit, maxLimit)
 	case q.Offset < 0:

@@ -152,7 +152,11 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 	c.options.Logger.LogAttrs(ctx, slog.LevelDebug, "api request", attrs...)
 	if !got.began.IsZero() {
 		took := got.ended.Sub(got.began)
-		c.options.Observe(Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: took})
+		a := Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: took}
+		if e != nil {
+			a.RetryAfter = e.RetryAfter
+		}
+		c.options.Observe(a)
 	}
 	return e
 }
@@ -326,6 +330,9 @@ func (r call) failure(got answer, body []byte, err error, key string) *Error {
 		Status: got.status, Outcome: outcome, RetryAfter: after,
 		FromAPI: bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body),
 		Message: r.redact(r.message(outcome, got, body, err), key),
+	}
+	if got.status != http.StatusOK && len(body) > 0 {
+		e.Says = r.redact(serviceWords(body[:min(len(body), maxErrorBody)]), key)
 	}
 	if err != nil {
 		e.Err = &opaque{r.redact(err.Error(), key), err}

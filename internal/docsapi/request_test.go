@@ -194,7 +194,7 @@ func TestVisitorsPageChecksItsQuery(t *testing.T) {
 	for name, change := range map[string]func(*VisitorsQuery){
 		"project":   func(q *VisitorsQuery) { q.Project = "" },
 		"parent":    func(q *VisitorsQuery) { q.Project = ".." },
-		"window":    func(q *VisitorsQuery) { q.Window.To = q.Window.From },
+		"window":    func(q *VisitorsQuery) { q.Window.To = q.Window.From - 1 },
 		"limit":     func(q *VisitorsQuery) { q.Limit = maxLimit + 1 },
 		"limit < 0": func(q *VisitorsQuery) { q.Limit = -1 },
 		"offset":    func(q *VisitorsQuery) { q.Offset = -1 },

@@ -41,6 +41,8 @@ type run struct {
 	estimates     map[analytics.Key]cost
 	need, unknown int
 	health        health
+	// sources are those of which a window was started.
+	sources map[schedule.Source]sourceContext
 	// sharing has the windows that wait for the pages of another one of the same days, given
 	// those that have got them.
 	sharing map[schedule.Days]*sharing
@@ -79,6 +81,7 @@ func (e *Exporter) read(ctx context.Context, work work) {
 		health: health{
 			barred: map[schedule.Source]bool{}, gave: map[schedule.Source]bool{}, refused: map[schedule.Source][]failure{},
 		},
+		sources: map[schedule.Source]sourceContext{},
 		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
 	r.work.Policy.Learned = r.learned
@@ -369,6 +372,7 @@ func (r *run) estimate() {
 // export reads one window, and decides the consequences of its failure for the others. It may call
 // release before it returns, after which another window may be read.
 func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int, release func()) {
+	sending = r.sendingOf(sending, schedule.SourceOf(item.Key))
 	r.e.observe(Event{Step: stepStarted, Key: item.Key})
 	if !r.work.Policy.HeldBackSince(item.Key).IsZero() {
 		r.setLearned(ctx, schedule.SeriesOf(item.Key), schedule.HeldBack, 0)
@@ -425,7 +429,7 @@ func (r *run) readOpen(ctx context.Context, k analytics.Key, turn int) error {
 	if err != nil {
 		return err
 	}
-	r.noteAnswer(schedule.SourceOf(k))
+	r.noteAnswer(ctx, schedule.SourceOf(k))
 	if err := r.e.ledger.SetOpen(ctx, k, page.Totals, at); err != nil {
 		return err
 	}

@@ -192,6 +192,8 @@ type work struct {
 	// adds its observations.
 	Policy  schedule.Policy
 	Learned schedule.Learned
+	// KeyRefused: the service refused the present key in the run before.
+	KeyRefused bool
 	// Asides are the windows that failed in earlier runs and are due again.
 	Asides map[analytics.Key]analytics.Aside
 }

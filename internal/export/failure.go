@@ -10,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -36,9 +37,15 @@ type health struct {
 	gave map[schedule.Source]bool
 	// unreached: the service could not be connected to.
 	unreached bool
-	// failures and unrecognized count the windows that failed, by kind, since the last useful
-	// response.
-	failures, unrecognized int
+	// failures counts the windows that failed since the last useful response; failed is the source of the
+	// first of them, and several means that there are others.
+	failures int
+	failed   schedule.Source
+	several  bool
+	// unrecognized has the windows with unrecognized responses since the last useful one.
+	unrecognized []failure
+	// unauthorized has the first window of each source that was refused with 401 or 403.
+	unauthorized []failure
 	// refused has, by source, the windows that were refused since its last useful response.
 	refused map[schedule.Source][]failure
 	// failing has the windows for which the service failed, atFault those that it refuses
@@ -58,17 +65,41 @@ type failure struct {
 }
 
 // noteAnswer notes a useful answer.
-func (r *run) noteAnswer(source schedule.Source) {
+func (r *run) noteAnswer(ctx context.Context, source schedule.Source) {
 	r.mu.Lock()
-	first := !r.health.gave[source]
-	r.health.answered, r.health.gave[source] = true, true
-	r.health.failures, r.health.unrecognized = 0, 0
-	r.health.atFault = append(r.health.atFault, r.health.refused[source]...)
-	delete(r.health.refused, source)
+	h := &r.health
+	first := !h.gave[source]
+	h.answered, h.gave[source] = true, true
+	h.failures, h.several = 0, false
+	h.atFault = append(append(h.atFault, h.refused[source]...), h.unrecognized...)
+	h.unrecognized = nil
+	delete(h.refused, source)
 	r.mu.Unlock()
-	if first {
-		r.order.notify()
+	if !first {
+		return
 	}
+	r.order.notify()
+	if of := (schedule.Series{Source: source}); r.learned(of, schedule.Refused).N > 0 {
+		r.setLearned(ctx, of, schedule.Refused, 0)
+	}
+}
+
+// sendingOf returns the context of the requests for a source, which ends with the first one that the service
+// refuses (401, 403).
+func (r *run) sendingOf(sending context.Context, source schedule.Source) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.sources[source]; !known {
+		ctx, cut := context.WithCancelCause(sending)
+		r.sources[source] = sourceContext{ctx, cut}
+	}
+	return r.sources[source].Context
+}
+
+// sourceContext is the context of the requests for a source.
+type sourceContext struct {
+	context.Context
+	cut context.CancelCauseFunc
 }
 
 // dropBarred removes the windows of barred sources from those that are pending: with visitors, all of
@@ -122,7 +153,7 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 		r.locked(func() { r.draining = true })
 		r.e.count(func(s *Summary) { s.BudgetSpent = true })
 	case docsapi.IsUnauthorized(err):
-		r.abort(err)
+		r.noteUnauthorized(failure{item, analytics.AsideRefused, err})
 	case errors.Is(err, errRepeats):
 		r.setAside(ctx, failure{item, analytics.AsideRepeats, err})
 	case errors.Is(err, errNoRows):
@@ -151,6 +182,13 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 	h, source := &r.health, schedule.SourceOf(item.Key)
 	reported := false // by another window that was under way
 	switch {
+	case source.Report != analytics.VisitorsReport && r.isLacking(source, api):
+		if reported = h.barred[source]; !reported {
+			h.barred[source], h.lacking = true, append(h.lacking, source)
+		}
+		err = fmt.Errorf("the service does not have the report %s of project %s (%s): remove it from DOCGAUGE_REPORTS; "+
+			"until then it is asked for once a day, and the other reports are exported", source.Report, source.Project,
+			api.Short())
 	case docsapi.IsNotSent(api): // the same for every window: none is at fault, no other is tried
 		reported = h.unreached
 		h.unreached, r.draining = true, true
@@ -159,23 +197,25 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		_, suspect := r.work.Asides[item.Key]
 		switch {
 		case !suspect:
-			h.failures++
+			if h.failures++; h.failures == 1 {
+				h.failed = source
+			}
+			h.several = h.several || source != h.failed
 			reported = h.failures > maxFailures
-			r.draining = r.draining || h.failures >= maxFailures
+			switch {
+			case h.failures < maxFailures:
+			case h.several || !r.othersGave(source):
+				r.draining = true
+			default: // one project, or one report of it: the others are tried
+				h.barred[source] = true
+			}
 		case !h.answered: // there was nothing else to try
 			r.draining = true
 		}
 	case api.Status == http.StatusOK:
-		h.unrecognized++
-		reported = h.unrecognized > maxUnrecognized
-		r.draining = r.draining || h.unrecognized >= maxUnrecognized
-	case api.Status == http.StatusNotFound && r.isLacking(source):
-		if reported = h.barred[source]; !reported {
-			h.barred[source], h.lacking = true, append(h.lacking, source)
-		}
-		err = fmt.Errorf("the service does not have the report %s of project %s (%d): remove it from DOCGAUGE_REPORTS; "+
-			"until then it is asked for once a day, and the other reports are exported", source.Report, source.Project,
-			api.Status)
+		h.unrecognized = append(h.unrecognized, failure{item, analytics.AsideMalformed, err})
+		reported = true // when the run has ended
+		r.draining = r.draining || len(h.unrecognized) >= maxUnrecognized
 	case api.Status == http.StatusNotFound || !api.FromAPI:
 		reported = h.barred[source]
 		h.barred[source] = true
@@ -183,24 +223,127 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		reported = true
 	default:
 		reported = !r.noteRefusal(failure{item, analytics.AsideRefused, err})
-		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err,
-			len(h.refused[source]))
+		remedy := "the next run tries the project again"
+		if source.Report != analytics.VisitorsReport {
+			remedy = "the next run tries the report again; without it, remove " + source.Report.String() +
+				" from DOCGAUGE_REPORTS"
+		}
+		err = fmt.Errorf("%w (%d windows in a row were refused: %s)", err, len(h.refused[source]), remedy)
 	}
 	if !reported {
-		if h.reported == api.Error() {
-			err = fmt.Errorf("export %s: the same failure", item.Key)
-		}
-		h.reported = api.Error()
-		r.e.count(func(s *Summary) { s.AddErrors(err) })
+		r.report(failure{item: item, err: err}, api)
 	}
 }
 
-// isLacking reports whether a 404 means that the service lacks the report: it knows the project by
-// another one. The caller holds mu.
-func (r *run) isLacking(source schedule.Source) bool {
-	visitors := schedule.Source{Project: source.Project}
-	return source != visitors && (r.health.gave[visitors] || r.work.Sizes.Knows(visitors))
+// report adds the failure of a window to the summary; a text that comes again is not repeated. The caller holds mu.
+func (r *run) report(f failure, api *docsapi.Error) {
+	if r.health.reported == api.Error() {
+		f.err = fmt.Errorf("export %s: the same failure", f.item.Key)
+	}
+	r.health.reported = api.Error()
+	r.e.count(func(s *Summary) { s.AddErrors(f.err) })
 }
+
+// isLacking reports whether a refusal means that the service lacks the report: it knows the project by visitors.
+// Where it had the report before, a bad request is the window's fault. The caller holds mu.
+func (r *run) isLacking(source schedule.Source, api *docsapi.Error) bool {
+	visitors := schedule.Source{Project: source.Project}
+	if !r.health.gave[visitors] && !r.work.Sizes.Knows(visitors) {
+		return false
+	}
+	switch api.Status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	}
+	return api.Outcome == docsapi.Permanent && api.Status/100 == 4 && !r.health.gave[source] &&
+		!r.work.Sizes.Knows(source)
+}
+
+// othersGave reports whether the service gave a page of another source that it has not refused since. The caller
+// holds mu.
+func (r *run) othersGave(source schedule.Source) bool {
+	for other := range r.health.gave {
+		if other != source && !r.health.barred[other] && !r.health.barred[schedule.Source{Project: other.Project}] {
+			return true
+		}
+	}
+	return false
+}
+
+// noteUnauthorized ends the requests for a source that the service refuses with 401 or 403. Whether it refuses
+// the key, or only the source, its answers to the others tell. If it refused the key in the run before, one
+// refusal is enough.
+func (r *run) noteUnauthorized(f failure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h, source := &r.health, schedule.SourceOf(f.item.Key)
+	if !h.barred[source] {
+		h.barred[source], h.unauthorized = true, append(h.unauthorized, f)
+		r.sources[source].cut(errAborted)
+	}
+	r.draining = r.draining || r.work.KeyRefused && !h.answered
+}
+
+// judgeUnauthorized decides, when the last window has ended, what the service refused with 401 and 403. It is a
+// project or a report, which then waits for a while, if the service answered for another one in this run and did
+// not refuse that later, or if an earlier run with the same key found that. Otherwise it is the key.
+func (r *run) judgeUnauthorized(ctx context.Context) {
+	h := &r.health
+	var key error
+	for _, f := range h.unauthorized {
+		source := schedule.SourceOf(f.item.Key)
+		of := schedule.Series{Source: source}
+		before := r.learned(of, schedule.Refused)
+		if before.N == 0 && !r.othersGave(source) {
+			if key == nil {
+				key = f.err
+			}
+			continue
+		}
+		r.setLearned(ctx, of, schedule.Refused, before.N+1)
+		_, until := r.work.Learned.Refused(source)
+		r.e.count(func(s *Summary) { s.AddErrors(refusedText(source, f.err, until)) })
+	}
+	if key == nil {
+		return
+	}
+	r.e.count(func(s *Summary) {
+		s.KeyRefused = true
+		s.AddErrors(key)
+	})
+	if r.e.app.API != nil {
+		r.e.app.API.RefuseKey()
+	}
+}
+
+// refusedText says that the service refuses a source with a key that it accepts for others.
+func refusedText(source schedule.Source, err error, until time.Time) error {
+	what, remedy := "project "+source.Project, "give the key access to it, or remove it from DOCGAUGE_PROJECTS"
+	others := "other projects are exported"
+	if source.Report != analytics.VisitorsReport {
+		what = fmt.Sprintf("the report %s of project %s", source.Report, source.Project)
+		remedy = fmt.Sprintf("remove %s from DOCGAUGE_REPORTS, or give the key access to it", source.Report)
+		others = "other reports are exported"
+	}
+	why := err.Error()
+	if api, ok := errors.AsType[*docsapi.Error](err); ok {
+		why = fmt.Sprintf("HTTP %d", api.Status)
+		if api.Says != "" {
+			why += ": " + api.Says
+		}
+	}
+	return &sourceError{err, fmt.Sprintf("the service refuses %s (%s), but accepts the key otherwise: %s; it is asked "+
+		"for again after %s, or by docgauge check, and %s", what, why, remedy, format.Time(until), others)}
+}
+
+// sourceError is the refusal of a source under another text.
+type sourceError struct {
+	err  error
+	text string
+}
+
+func (e *sourceError) Error() string { return e.text }
+func (e *sourceError) Unwrap() error { return e.err }
 
 // noteRefusal notes a window that the service refuses, and reports whether that ends the
 // windows of its source: after so many consecutive refusals we assume that the project is
@@ -268,6 +411,16 @@ func (r *run) keepFailures(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	h := &r.health
+	r.judgeUnauthorized(ctx)
+	for _, f := range h.unrecognized {
+		// The service, or the base URL, is wrong if nothing else came, or if these were too many.
+		_, suspect := r.work.Asides[f.item.Key]
+		if len(h.unrecognized) < maxUnrecognized && (h.answered || suspect) {
+			h.atFault = append(h.atFault, f)
+		} else if api, ok := errors.AsType[*docsapi.Error](f.err); ok {
+			r.locked(func() { r.report(f, api) })
+		}
+	}
 	for _, source := range h.lacking {
 		r.setLearned(ctx, schedule.Series{Source: source}, schedule.Lacking, 1)
 	}

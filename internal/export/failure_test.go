@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,10 +71,19 @@ func TestRunFailures(t *testing.T) {
 	}{
 		{"401", func(nth int, _ docsapi.VisitorsQuery) error {
 			return when(nth == third, statusError(http.StatusUnauthorized, docsapi.Permanent))
-		}, third, 2, 6, 1, false, 1},
+		}, 3 + 1 + 4*3, 5, 3, 1, false, 1},
 		{"403 in the middle of a window", func(nth int, _ docsapi.VisitorsQuery) error {
 			return when(nth == third+1, statusError(http.StatusForbidden, docsapi.Permanent))
-		}, third + 1, 2, 6, 1, false, 1},
+		}, 3 + 2 + 4*3, 5, 3, 1, false, 1},
+		{"403 of all projects from a request on", func(nth int, _ docsapi.VisitorsQuery) error {
+			return when(nth >= third, statusError(http.StatusForbidden, docsapi.Permanent))
+		}, third + 1, 2, 6, 1, false, 2},
+		{"401 of all projects", func(int, docsapi.VisitorsQuery) error {
+			return statusError(http.StatusUnauthorized, docsapi.Permanent)
+		}, 2, 0, 8, 1, false, 2},
+		{"403 of the first project", func(_ int, q docsapi.VisitorsQuery) error {
+			return when(q.Project == "prj_a", statusError(http.StatusForbidden, docsapi.Permanent))
+		}, 1 + 4*3, 4, 4, 1, false, 1},
 		{"404 of one project", func(_ int, q docsapi.VisitorsQuery) error {
 			return when(q.Project == "prj_a", statusError(http.StatusNotFound, docsapi.Permanent))
 		}, 1 + 4*3, 4, 4, 1, false, 1},
@@ -85,7 +95,7 @@ func TestRunFailures(t *testing.T) {
 		}, 4*3 + 4, 4, 4, 4, false, 4},
 		{"nonsense", func(_ int, q docsapi.VisitorsQuery) error {
 			return when(q.Window.From == day("", 2).From || q.Window.From == day("", 3).From, shapeError())
-		}, 4 + 4*3, 4, 4, 4, false, 4},
+		}, 4 + 4*3, 4, 4, 0, false, 4},
 		{"429", func(nth int, _ docsapi.VisitorsQuery) error {
 			return when(nth == third, statusError(http.StatusTooManyRequests, docsapi.Transient))
 		}, third, 2, 6, 0, true, 1},
@@ -104,11 +114,14 @@ func TestRunFailures(t *testing.T) {
 			if got := w.service.requests(); got != c.requests {
 				t.Errorf("%d requests, want %d", got, c.requests)
 			}
+			if all := strings.Contains(c.name, "all projects"); r.KeyRefused != all {
+				t.Errorf("the key is refused: %t", r.KeyRefused)
+			}
 			if r.Committed != c.committed || r.Left != c.left || len(r.Errors) != c.errors || r.BudgetSpent != c.spent {
 				t.Errorf("result %+v; want %d committed, %d left, %d errors", r, c.committed, c.left, c.errors)
 			}
 			for _, err := range r.Errors {
-				if !strings.HasPrefix(err.Error(), "export prj_") {
+				if !strings.HasPrefix(err.Error(), "export prj_") && !strings.Contains(err.Error(), "project prj_a") {
 					t.Errorf("error does not name the window: %v", err)
 				}
 			}
@@ -118,6 +131,182 @@ func TestRunFailures(t *testing.T) {
 			w.sent(8*3 + c.lost)
 			w.emptySpool()
 		})
+	}
+}
+
+// hourly runs every hour, n times, what is due of a reading of the days of keys, and calls seen after each.
+func (w *world) hourly(keys []analytics.Key, n int, seen func(hour int, r Summary)) {
+	w.Helper()
+	for hour := range n {
+		in := w.input(keys[len(keys)-1].From)
+		in.Projects = nil
+		for _, k := range keys {
+			if !slices.Contains(in.Projects, k.Project) {
+				in.Projects = append(in.Projects, k.Project)
+			}
+		}
+		in.Rotate = hour
+		items, _ := schedule.Plan(in)
+		items = slices.DeleteFunc(items, func(i schedule.Item) bool { return i.Key.To > keys[0].To })
+		w.service.again()
+		work := w.work(items)
+		for of, facts := range w.ledger.learned {
+			for fact, n := range facts {
+				work.Learned.Set(of, fact, n.N, n.At)
+			}
+		}
+		work.KeyRefused = w.keyRefused
+		for _, k := range keys {
+			if rev, ok := w.ledger.known(k); ok {
+				work.Sizes.Learn(k, rev.Rows)
+			}
+		}
+		r := reading(w.Context(), w.process(), work)
+		w.keyRefused = r.KeyRefused
+		seen(hour, r)
+		w.now = w.now.Add(time.Hour)
+	}
+}
+
+// TestRefusedProject: a project that the service refuses is asked for less and less often, and costs the others
+// nothing; a key that it refuses costs one request for each project once, and then one a run.
+func TestRefusedProject(t *testing.T) {
+	days := func(w *world) []analytics.Key {
+		var keys []analytics.Key
+		for _, item := range turns(w.days("prj_a", 3), w.days("prj_b", 3), w.days("prj_c", 3)) {
+			keys = append(keys, item.Key)
+		}
+		w.now = noon(20)
+		return keys
+	}
+	t.Run("one of three", func(t *testing.T) {
+		w := newWorld(t, t.TempDir())
+		keys, asked := days(w), []int{}
+		w.answers(func(_ int, q docsapi.VisitorsQuery) error {
+			return when(q.Project == "prj_b", statusError(http.StatusForbidden, docsapi.Permanent))
+		})
+		w.hourly(keys, 49, func(hour int, r Summary) {
+			if r.KeyRefused || hour == 0 && r.Committed != 6 {
+				t.Fatalf("hour %d: %+v", hour, r)
+			}
+			for _, q := range w.service.sent {
+				if q.Project == "prj_b" {
+					asked = append(asked, hour)
+					if len(r.Errors) != 1 || !strings.Contains(r.Errors[0].Error(), "DOCGAUGE_PROJECTS") {
+						t.Fatalf("hour %d: %v", hour, r.Errors)
+					}
+				}
+			}
+		})
+		if want := []int{0, 1, 3, 7, 15, 30}; !slices.Equal(asked, want) {
+			t.Errorf("prj_b was asked for in the hours %v, want %v", asked, want)
+		}
+		// Access is given: all is read, and the next refusal begins anew.
+		w.service.answer, w.now = nil, w.now.Add(24*time.Hour)
+		w.hourly(keys, 1, func(_ int, r Summary) { w.clean(r) })
+		for _, k := range keys {
+			w.shows(k, 1)
+		}
+		of := schedule.Series{Source: schedule.Source{Project: "prj_b"}}
+		if n := w.ledger.learned.Of(of, schedule.Refused).N; n != 0 {
+			t.Errorf("%d refusals are remembered", n)
+		}
+	})
+	t.Run("the key", func(t *testing.T) {
+		w := newWorld(t, t.TempDir())
+		keys := days(w)
+		w.answers(func(int, docsapi.VisitorsQuery) error {
+			return statusError(http.StatusUnauthorized, docsapi.Permanent)
+		})
+		projects := map[string]bool{}
+		w.hourly(keys, 4, func(hour int, r Summary) {
+			want := 1
+			if hour == 0 {
+				want = 3
+			}
+			if !r.KeyRefused || len(r.Errors) != 1 {
+				t.Errorf("hour %d: %+v", hour, r)
+			}
+			w.sent(want)
+			projects[w.service.sent[0].Project] = true
+		})
+		if len(projects) != 3 {
+			t.Errorf("tried first: %v; want each project in turn", projects)
+		}
+	})
+}
+
+// TestRefusedReport: however the service refuses the report of agents, visitors are exported in the first run, and the
+// message names the setting.
+func TestRefusedReport(t *testing.T) {
+	for status, asked := range map[int]int{400: 3, 401: 6, 403: 6, 404: 3, 405: 3, 501: 3} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			w.report, w.concurrency = analytics.AgentsReport, 4
+			w.service.limited, w.service.budget = true, 1000
+			err := statusError(status, docsapi.Permanent)
+			err.(*docsapi.Error).FromAPI = status != 405
+			w.source = &reportless{service: w.service, err: err}
+			keys, of := w.days("prj_a", 3), w.source.(*reportless)
+			w.now = noon(20)
+			w.hourly(keys, 49, func(hour int, r Summary) {
+				if hour == 0 && r.Committed != 3 || r.KeyRefused || len(r.Errors) > 0 &&
+					(len(r.Errors) > 1 || !strings.Contains(r.Errors[0].Error(), "DOCGAUGE_REPORTS")) {
+					t.Fatalf("hour %d: %+v", hour, r)
+				}
+			})
+			if of.asked != asked {
+				t.Errorf("the report was asked for %d times, want %d", of.asked, asked)
+			}
+		})
+	}
+}
+
+// reportless is a service that answers so for agents.
+type reportless struct {
+	*service
+	err   error
+	asked int
+}
+
+func (s *reportless) AgentsPage(context.Context, docsapi.VisitorsQuery) (analytics.AgentsPage, error) {
+	s.asked++
+	return analytics.AgentsPage{}, s.err
+}
+
+// TestStrangeWindow: a window that is always answered by something that is no page is set aside, with a growing
+// pause, also once nothing else is due.
+func TestStrangeWindow(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	keys, asked := w.days("prj_a", 3), []int{}
+	w.now = noon(20)
+	w.answers(func(_ int, q docsapi.VisitorsQuery) error { return when(q.Window == keys[1].Window, shapeError()) })
+	w.hourly(keys, 25, func(hour int, r Summary) {
+		if slices.ContainsFunc(w.service.sent, func(q docsapi.VisitorsQuery) bool { return q.Window == keys[1].Window }) {
+			asked = append(asked, hour)
+			w.setAside(r, 1)
+		}
+		if len(r.Errors) > 0 {
+			t.Fatalf("hour %d: %+v", hour, r)
+		}
+	})
+	if want := []int{0, 1, 3, 7, 15}; !slices.Equal(asked, want) {
+		t.Errorf("asked for in the hours %v, want %v", asked, want)
+	}
+}
+
+// TestFailingReport: a report for which the service always fails ends after two windows, and visitors are exported.
+func TestFailingReport(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.report = analytics.AgentsReport
+	w.source = &reportless{service: w.service, err: outageError()}
+	var items []schedule.Item
+	for _, k := range w.days("prj_a", 5) {
+		items = append(items, asked(sinktest.Of(w.report, k))...)
+	}
+	items = slices.Concat(asked(day("prj_a", 4)), items, asked(day("prj_a", 3), day("prj_a", 2)))
+	if r := w.run(items...); r.Committed != 3 || len(r.Errors) != maxFailures || w.source.(*reportless).asked != 2 {
+		t.Errorf("asked %d times, %+v", w.source.(*reportless).asked, r)
 	}
 }
 

@@ -61,6 +61,8 @@ type world struct {
 	told func(Event)
 	// report is that of the windows that day names.
 	report analytics.Report
+	// keyRefused: the last of hourly runs found the key refused.
+	keyRefused bool
 	// source and book replace service and ledger where they are not nil.
 	source pageReader
 	book   windowLedger
@@ -266,6 +268,7 @@ func (w *world) input(since analytics.Date) schedule.Input {
 		Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: since,
 		Reports: []analytics.Report{analytics.VisitorsReport, w.report},
 		Lacks:   func(of schedule.Source) bool { _, yes := w.ledger.learned.Lacks(of, w.now); return yes },
+		Refused: w.ledger.learned.Refused,
 		Settle:  settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
 		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok },
 	}

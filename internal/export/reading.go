@@ -192,7 +192,7 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 		Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})
 	if err == nil {
-		w.run.noteAnswer(schedule.SourceOf(w.item.Key))
+		w.run.noteAnswer(ctx, schedule.SourceOf(w.item.Key))
 	}
 	return got, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
@@ -116,6 +117,9 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 		}
 	}
 	a.MarkRun(ctx, int64(id), traces)
+	if ledger, err = e.forgetRefusals(ctx, ledger); err != nil {
+		return err
+	}
 	if err := o.Selection.Begin(ctx, a.State, a.Now()); err != nil {
 		return err
 	}
@@ -147,6 +151,25 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 		}
 	}
 	return e.endNamed(context.WithoutCancel(ctx), o.Selection)
+}
+
+// forgetRefusals lets the projects and reports that the service refused with a former key be asked for at once.
+func (e *Exporter) forgetRefusals(ctx context.Context, l coverage.Ledger) (coverage.Ledger, error) {
+	if answered, err := e.app.API.LastAnswer(ctx); err != nil || !answered.IsZero() {
+		return l, err
+	}
+	for of, facts := range l.Learned {
+		if facts[schedule.Refused].N > 0 {
+			l.Learned.Set(of, schedule.Refused, 0, e.app.Now())
+			err := e.ledger.SetMovement(ctx, state.Movement{
+				Project: of.Project, Report: of.Report, Kind: string(schedule.Refused), At: e.app.Now(),
+			})
+			if err != nil {
+				return l, err
+			}
+		}
+	}
+	return l, nil
 }
 
 func (e *Exporter) ledgerNow(ctx context.Context) (coverage.Ledger, error) {
@@ -199,10 +222,15 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 		}
 	}
 	e.progress.Begin(len(p.Due), finish)
-	e.read(ctx, work{
+	work := work{
 		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Available,
 		Policy: p.Input.Policy, Learned: p.Ledger.Learned, Asides: p.Ledger.Asides,
-	})
+	}
+	if work.KeyRefused, err = e.app.API.KeyRejected(ctx, docsapi.KeyAdmin); err != nil {
+		return err
+	}
+	e.count(func(s *Summary) { s.StillAside = p.StillAside() - s.SetAside })
+	e.read(ctx, work)
 	e.progress.End()
 	s := &e.summary
 	if s.Left == 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -58,6 +57,9 @@ type Summary struct {
 	Suspect int `json:"windows_suspect"`
 	// SetAside counts windows that failed alone and are read again later.
 	SetAside int `json:"windows_set_aside"`
+	// StillAside counts windows that were set aside before the run, alone or with their project or report, and
+	// that were not read yet.
+	StillAside int `json:"windows_still_set_aside"`
 	// Left counts windows that are still due.
 	Left         int       `json:"windows_left"`
 	LeftRequests int       `json:"requests_left"`
@@ -99,7 +101,6 @@ func (s *Summary) AddErrors(errs ...error) {
 	for _, err := range errs {
 		if err != nil {
 			s.Errors = append(s.Errors, err)
-			s.KeyRefused = s.KeyRefused || docsapi.IsUnauthorized(err)
 		}
 	}
 }

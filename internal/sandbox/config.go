@@ -93,6 +93,8 @@ type Faults struct {
 	// PageRows is the maximum number of rows of one page, whatever limit is requested;
 	// hasMore is true while rows remain. 0 = no maximum.
 	PageRows int
+	// Refused are projects and reports for which analytics requests get 403.
+	Refused []string
 	// BadWindows are values of dateFrom for which each row has half a human visitor too many,
 	// which the specification does not allow.
 	BadWindows []analytics.Date

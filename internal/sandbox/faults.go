@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +30,10 @@ func (s *Sandbox) refuse(c *site.Call) error {
 func (s *Sandbox) refuseAnalytics(c *site.Call) error {
 	f := s.config.Faults
 	c.Number = s.admitted.Add(1)
+	_, report, _ := strings.Cut(strings.TrimPrefix(c.URL.Path, "/v1/analytics/"), "/")
 	switch {
+	case slices.Contains(f.Refused, c.PathValue("project")) || slices.Contains(f.Refused, report):
+		return site.Fail(http.StatusForbidden, "this key has no access to %s of %s", report, c.PathValue("project"))
 	case f.ThrottleAfter > 0 && c.Number > int64(f.ThrottleAfter):
 		return f.tooMany("too many requests: none are answered after the first %d", f.ThrottleAfter)
 	case !s.hour.take(c.Now):

@@ -41,6 +41,8 @@ type Snapshot struct {
 	// Asides are the complete windows that are set aside, newest first: each Until is
 	// after At. None of them is due.
 	Asides []analytics.Aside
+	// Refused are the projects and reports that the service refuses.
+	Refused []Refused
 	// Finish is when the last due window can be read within the budget; zero if nothing is
 	// due.
 	Finish time.Time
@@ -322,4 +324,15 @@ var fractions = func() (f [schemaBuckets]float64) {
 func Bucket(d time.Duration) int {
 	fraction, exponent := math.Frexp(max(d, 1).Seconds())
 	return sort.SearchFloat64s(fractions[:], fraction) + (exponent-1)*schemaBuckets
+}
+
+// Refused is a project, or a report of it, that the service refuses although it accepts the key for others.
+type Refused struct {
+	Project string           `json:"project"`
+	Report  analytics.Report `json:"report"`
+	// At is when it refused last, Until when it is asked for again.
+	At    time.Time `json:"at"`
+	Until time.Time `json:"until"`
+	// Windows is how many windows wait for that.
+	Windows int `json:"windows"`
 }
