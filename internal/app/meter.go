@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
@@ -63,7 +64,7 @@ func (m *meter) Observe(a docsapi.Attempt) {
 		code = strconv.Itoa(a.Status)
 	}
 	now.counts[state.Count{Name: "api_requests_total", Labels: state.Labels("endpoint", a.Endpoint, "code", code)}]++
-	if a.Status == http.StatusTooManyRequests {
+	if burst := a.RetryAfter > 0 && a.RetryAfter <= budget.ShortThrottle; a.Status == http.StatusTooManyRequests && !burst {
 		now.counts[state.Count{Name: "api_foreign_throttles_total"}]++
 	}
 	at := state.Observation{

@@ -42,6 +42,14 @@ const (
 	// baseCooldown follows a 429 without Retry-After; it doubles up to maxCooldown.
 	baseCooldown = 5 * time.Minute
 	maxCooldown  = time.Hour
+	// ShortThrottle is the longest Retry-After of a 429 that a run waits for: it comes from a limit on bursts, not
+	// from one on the hour. maxThrottled is how long a run waits for them in all, and maxPace the longest
+	// interval between requests that it learns from them.
+	ShortThrottle = time.Minute
+	maxThrottled  = 10 * time.Minute
+	maxPace       = 2 * time.Second
+	// shortWait is ShortThrottle with what a clock and the log add to it.
+	shortWait = ShortThrottle + time.Second
 )
 
 // requestLog is the durable log of the requests of one budget: state.BudgetLog documents it.
@@ -79,9 +87,9 @@ type Options struct {
 	// closed.
 	InFlight int
 	// Patience is how long this process waits in total, until Renew, for slots that free soon,
-	// instead of refusing requests; it never waits for a cooldown. Concurrent waits count once. A
-	// run that begins exactly an hour after the one before it starts a moment before the slots of
-	// that one are free.
+	// instead of refusing requests. Concurrent waits count once. A run that begins exactly an hour
+	// after the one before it starts a moment before the slots of that one are free. Only with
+	// Patience does a process wait for a cooldown, if it ends within ShortThrottle.
 	Patience time.Duration
 	// RetryAfter reads a 429's Retry-After; 0 without a usable one.
 	RetryAfter func(http.Header) time.Duration
@@ -110,10 +118,15 @@ type Budget struct {
 	waiting  int // requests that are about to be charged
 	foreign  int
 	patience time.Duration // the rest of it
-	patient  time.Time     // until when patience has been taken
-	cooldown time.Time     // when it ends or ended, as far as this process knows
-	cooled   int           // how often this process set the cooldown
-	reading  reading
+	// throttled is the rest of maxThrottled. pace is the least interval between requests that short
+	// throttles indicate, accepted the number of requests since the last of them.
+	throttled time.Duration
+	pace      time.Duration
+	accepted  int
+	patient   time.Time // until when patience has been taken
+	cooldown  time.Time // when it ends or ended, as far as this process knows
+	cooled    int       // how often this process set the cooldown
+	reading   reading
 }
 
 // New returns the budget; base sends the requests that fit.
@@ -122,6 +135,7 @@ func New(opts Options, log requestLog, base http.RoundTripper) *Budget {
 		opts: opts, log: log, base: base,
 		places: make(chan struct{}, max(opts.InFlight, 1)), charging: make(chan struct{}, 1),
 		group: new(group), answered: map[int64]time.Time{}, patience: opts.Patience,
+		throttled: maxThrottled,
 	}
 }
 
@@ -207,7 +221,7 @@ func (b *Budget) charge(ctx context.Context) (*entry, error) {
 	// long a request waits.
 	now := time.Now()
 	wait := max(0, b.next.Sub(now))
-	b.next = now.Add(wait + b.opts.MinInterval)
+	b.next = now.Add(wait + max(b.opts.MinInterval, min(b.pace, maxPace)))
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()
@@ -240,10 +254,13 @@ func (b *Budget) charge(ctx context.Context) (*entry, error) {
 // takePatience returns how long to wait for the slot that a refusal names, and takes that from what
 // is left of Patience, if that is enough. It goes by the monotonic clock, as MinInterval does.
 func (b *Budget) takePatience(refusal *exhaustedError) (wait time.Duration, enough bool) {
-	if refusal.Throttled || b.opts.Patience <= 0 {
-		return 0, false
-	}
 	wait = max(0, refusal.Until.Sub(b.opts.Now()))
+	switch {
+	case b.opts.Patience <= 0:
+		return 0, false
+	case refusal.Throttled: // counted where the 429 came
+		return wait, wait <= shortWait
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	begin := time.Now()
@@ -264,7 +281,24 @@ func (b *Budget) takePatience(refusal *exhaustedError) (wait time.Duration, enou
 func (b *Budget) Renew() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.patience = b.opts.Patience
+	b.patience, b.throttled, b.pace, b.accepted = b.opts.Patience, maxThrottled, 0, 0
+}
+
+// takeShort reports whether a 429 asks for a wait that this process makes, from now, and takes it from what is left
+// of maxThrottled; a budget that is closed already costs only the rest. From then on requests are sent no faster
+// than the service accepted them.
+func (b *Budget) takeShort(wait time.Duration, now, closed time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	more := max(0, min(wait, now.Add(wait).Sub(closed)))
+	if b.opts.Patience <= 0 || wait <= 0 || wait > ShortThrottle || more > b.throttled {
+		return false
+	}
+	b.throttled -= more
+	if b.accepted > 0 {
+		b.pace, b.accepted = max(b.pace*5/4, wait/time.Duration(b.accepted)), 0
+	}
+	return true
 }
 
 // throttle closes the budget after a 429, and forgets earlier ones after a success. The Retry-After
@@ -272,6 +306,9 @@ func (b *Budget) Renew() {
 func (b *Budget) throttle(ctx context.Context, resp *http.Response) error {
 	b.mu.Lock()
 	backedOff := b.step > 0
+	if resp.StatusCode < http.StatusMultipleChoices {
+		b.accepted++
+	}
 	b.mu.Unlock()
 	throttled := resp.StatusCode == http.StatusTooManyRequests
 	if !throttled && (resp.StatusCode >= http.StatusMultipleChoices || !backedOff) {
@@ -292,14 +329,20 @@ func (b *Budget) throttle(ctx context.Context, resp *http.Response) error {
 		return b.setCooldown(ctx, time.Time{}, 0)
 	}
 
-	b.mu.Lock()
-	b.foreign++
-	step := b.step
-	b.mu.Unlock()
 	if resp.Header == nil {
 		resp.Header = http.Header{}
 	}
 	wait := b.opts.RetryAfter(resp.Header)
+	short := b.takeShort(wait, now, closed)
+	b.mu.Lock()
+	if !short {
+		b.foreign++
+	}
+	step := b.step
+	b.mu.Unlock()
+	if !short && b.opts.Patience > 0 && wait > 0 && wait <= ShortThrottle {
+		wait = baseCooldown // this run has waited long enough
+	}
 	// Where several requests in flight are throttled, the budget is closed already: they are one
 	// step.
 	if wait <= 0 && !closed.After(now) {

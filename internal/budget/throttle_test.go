@@ -2,7 +2,9 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,6 +23,87 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		wantStatus(t, b, 200)
 		if sent, foreign := b.Sent(); sent != 2 || foreign != 1 {
 			t.Errorf("sent %d, foreign %d", sent, foreign)
+		}
+	})
+}
+
+// bursts is a service that accepts five requests in a second, and says 429 to others, with Retry-After.
+type bursts struct {
+	*service
+	after    time.Duration
+	accepted []time.Time
+	refused  int
+}
+
+func (s *bursts) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := ways{conn: made}
+	s.mu.Lock()
+	now := time.Now()
+	s.accepted = slices.DeleteFunc(s.accepted, func(at time.Time) bool { return now.Sub(at) >= time.Second })
+	if len(s.accepted) < 5 {
+		s.accepted = append(s.accepted, now)
+	} else {
+		s.refused++
+		w.status, w.header = 429, http.Header{"Retry-After": {s.after.String()}}
+	}
+	s.mu.Unlock()
+	return s.service.RoundTrip(req.WithContext(context.WithValue(req.Context(), waysKey{}, w)))
+}
+
+// TestBurstLimit: a 429 that ends within a minute is waited for, and from then on requests are sent no faster than the
+// service accepts them. It is no foreign use, and does not show as a closed budget.
+func TestBurstLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
+		limited := &bursts{service: svc, after: time.Second}
+		o := options(90, time.Now)
+		o.Patience = time.Minute
+		b := New(o, store, limited)
+		for accepted := 0; accepted < 60; {
+			status, err := send(t.Context(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status == 200 {
+				accepted++
+			}
+			if free, _, err := b.Available(t.Context()); free == 0 || err != nil {
+				t.Fatalf("after %d: %d free, %v", accepted, free, err)
+			}
+		}
+		if _, foreign := b.Sent(); foreign != 0 || limited.refused > 5 {
+			t.Errorf("%d refused, %d of them foreign use", limited.refused, foreign)
+		}
+		// Who does not wait is refused, as after any 429; a wait ends with its context.
+		svc.answers(429, 30*time.Second)
+		b = New(o, store, svc)
+		wantStatus(t, b, 429)
+		wantRefusal(t, newBudget(90, store, svc), true, 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := send(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a wait was not ended: %v", err)
+		}
+	})
+}
+
+// TestThrottledForEver: a service that always says 429 for a minute is waited for ten minutes in a run, then left.
+func TestThrottledForEver(t *testing.T) {
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
+		o := options(90, time.Now)
+		o.Patience = time.Minute
+		b, start := New(o, store, svc), time.Now()
+		svc.answers(429, time.Minute)
+		for time.Since(start) < time.Hour {
+			if _, err := send(t.Context(), b); err != nil {
+				break
+			}
+		}
+		if took := time.Since(start); took < 9*time.Minute || took > 11*time.Minute {
+			t.Errorf("waited for %v", took)
+		}
+		wantRefusal(t, b, true, baseCooldown)
+		if _, foreign := b.Sent(); foreign != 1 {
+			t.Errorf("%d times foreign use, want 1", foreign)
 		}
 	})
 }

@@ -27,7 +27,7 @@ const (
 	retryBase   = time.Second
 	// maxHonoured is the longest Retry-After that is waited for here; after a
 	// longer one the caller decides.
-	maxHonoured = 30 * time.Second
+	maxHonoured = time.Minute
 	// stopGrace is the longest wait of a write for its answer after its caller stopped. It leaves
 	// five of the 30 seconds of a stop for entering a write in doubt.
 	stopGrace = 25 * time.Second
@@ -86,7 +86,7 @@ func (c *Client) read(ctx context.Context, r call) error {
 			return c.clock.verdict()
 		case e.Outcome == Transient && ctx.Err() != nil:
 			return context.Cause(ctx)
-		case n == c.options.Attempts || !retryable(e):
+		case n == c.options.Attempts || !r.retryable(e):
 			return e
 		}
 		jitter := rand.N(retryBase<<(n-1) + 1) // full jitter: uniform in [0, 2^(n-1) s]
@@ -101,11 +101,12 @@ func (c *Client) read(ctx context.Context, r call) error {
 	}
 }
 
-// retryable reports whether another attempt now is of use. After a 429 or a
-// refusal by the transport the budget knows when, not this loop.
-func retryable(e *Error) bool {
+// retryable reports whether another attempt soon is of use. After a 429 that does not say when, or a
+// refusal by the transport, the budget knows when, not this loop. A 429 for an agent job is its queue's.
+func (r call) retryable(e *Error) bool {
 	_, refused := errors.AsType[refusal](e.Err)
-	return e.Outcome == Transient && e.Status != http.StatusTooManyRequests && !refused && e.RetryAfter <= maxHonoured
+	throttled := e.Status == http.StatusTooManyRequests && (e.RetryAfter == 0 || r.endpoint == endpointJob)
+	return e.Outcome == Transient && !throttled && !refused && e.RetryAfter <= maxHonoured
 }
 
 // answer is a response without its body; the zero answer stands for none.
