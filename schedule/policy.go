@@ -39,6 +39,11 @@ const (
 	// Refused is how often in a row the service refused a source (401, 403) with a key that it accepted for
 	// others, and when it did so last ([Learned.Refused]); of a series without a granularity.
 	Refused Fact = "refused"
+	// PageSize is the number of rows that the service puts on a page of a source, where they are fewer than were
+	// requested. After movementLasts it is found out anew.
+	PageSize Fact = "page-size"
+	// WholePage is the same number, once a window of so many rows was found to be whole.
+	WholePage Fact = "whole-page"
 	// DatesHold: 1 means that the service has no visitors in an empty window of the project, or does not answer
 	// that.
 	DatesHold Fact = "dates-hold"
@@ -70,6 +75,12 @@ func (l Learned) Refused(of Source) (at, until time.Time) {
 		}
 	}
 	return at, until
+}
+
+// KnowsPageSize reports whether the number of rows on a page, of which the state has the last, is to be believed.
+func (l Learned) KnowsPageSize(of Source, now time.Time) bool {
+	at := l[Series{Source: of}][PageSize].At
+	return at.IsZero() || now.Sub(at) < movementLasts
 }
 
 // IsFault reports whether a fact says that the service lacks or refuses something.

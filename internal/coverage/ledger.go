@@ -56,11 +56,7 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	if err != nil {
 		return l, err
 	}
-	perPage := map[schedule.Source]int{}
-	for _, s := range sizes {
-		perPage[schedule.Source{Project: s.Project, Report: s.Report}] = s.Rows
-	}
-	l.Sizes = schedule.NewSizes(perPage)
+	l.Sizes = schedule.NewSizes(nil)
 	for e := range l.All() {
 		if e.ExportedAt != analytics.Unbelieved {
 			l.Sizes.Learn(e.Key, e.Rows)
@@ -90,6 +86,11 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 			continue
 		}
 		l.Learned.Set(of, schedule.Fact(m.Kind), m.Times, m.At)
+	}
+	for _, s := range sizes {
+		if of := (schedule.Source{Project: s.Project, Report: s.Report}); l.Learned.KnowsPageSize(of, now) {
+			l.Sizes.SetPerPage(of, s.Rows)
+		}
 	}
 	return l, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"math/bits"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -25,7 +24,8 @@ type query struct {
 // search: from then on each guess halves the unknown part.
 type ahead struct {
 	pages *pages
-	// size is the assumed number of rows in a page until a page of the reading shows it.
+	// size is the assumed number of rows in a page until a page of the reading shows it. No more are requested: a
+	// service that puts fewer rows on a page may still compute hasMore from what was requested.
 	size        int
 	concurrency int
 	mayGuess    func(surely int) bool
@@ -62,7 +62,7 @@ func (a *ahead) choose() (query, bool) {
 	if next := p.next; (p.more || p.furthest < 0) && next > a.chained {
 		a.chained = next
 		if !a.inFlight[next] {
-			return query{next, analytics.PageRows, false}, true
+			return query{next, cmp.Or(p.size, a.size), false}, true
 		}
 	}
 	size := cmp.Or(p.size, a.size)
@@ -84,7 +84,7 @@ func (a *ahead) choose() (query, bool) {
 	}
 	// What is missing now, because pages had fewer rows than expected, comes one by one.
 	offset, limit, missing := p.firstMissing()
-	return query{offset, limit, false}, missing
+	return query{offset, min(limit, size), false}, missing
 }
 
 // newAhead begins with a prediction where there is one: a window is mispredicted once, not

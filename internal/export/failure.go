@@ -156,7 +156,7 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 		r.noteUnauthorized(failure{item, analytics.AsideRefused, err})
 	case errors.Is(err, errRepeats):
 		r.setAside(ctx, failure{item, analytics.AsideRepeats, err})
-	case errors.Is(err, errNoRows):
+	case errors.Is(err, errNoRows), errors.Is(err, errNoTotals):
 		r.setAside(ctx, failure{item, analytics.AsideEmpty, err})
 	case docsapi.IsMalformed(err):
 		r.setAside(ctx, failure{item, analytics.AsideMalformed, err})

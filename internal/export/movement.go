@@ -63,6 +63,7 @@ func (w *window) learn(ctx context.Context, rev analytics.Revision) {
 	r, source, now := w.run, schedule.SourceOf(w.item.Key), w.e.app.Now()
 	if size := w.pages.size; w.isUnmoved() && size > 0 && size != r.work.Sizes.PerPage(source) {
 		r.work.Sizes.SetPerPage(source, size)
+		r.setLearned(ctx, schedule.Series{Source: source}, schedule.PageSize, size)
 		err := w.e.ledger.SetPageSize(ctx, state.PageSize{Project: source.Project, Report: source.Report, Rows: size})
 		if err != nil && ctx.Err() == nil {
 			// The next windows take longer, and cost no request more.

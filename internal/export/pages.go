@@ -22,6 +22,9 @@ var (
 	// window whose rows are known. They are kept.
 	errNoRows = errors.New("the service sends no rows, although the totals are not zero; " +
 		"the rows of the former reading are kept")
+	// errNoTotals: the same of totals that are zero, over rows with visitors.
+	errNoTotals = errors.New("the service sends totals of zero over rows with visitors; " +
+		"the former reading is kept")
 	// errRepeats ends a reading that would never end.
 	errRepeats = errors.New("the service sends the same rows again at another offset")
 )
@@ -31,8 +34,8 @@ var (
 // after the last page. That holds for some of the pages as it does for all. A page is full
 // if it has as many rows as the others, which may be fewer than were requested.
 //
-// An empty page beyond the first is not part of the window: it only shows that the window
-// ends before it.
+// An empty page beyond the first that is the last is not part of the window: it only shows that the
+// window ends before it, even if the page right before it announced one.
 type pages struct {
 	log *spool.PageLog
 	// tolerant: this is the last reading, which accepts whatever comes.
@@ -52,6 +55,8 @@ type pages struct {
 	promised int
 	// last is the lowest offset that said hasMore false, beyond the lowest without rows.
 	last, beyond int
+	// end is the offset of an empty page at which the window ends, although the page before announced it.
+	end int
 	// hollow counts empty pages that said that rows follow.
 	hollow int
 	// drift is the first contradiction.
@@ -105,11 +110,13 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	case p.drift != nil:
 	case offset == 0 && page.Rows == 0 && !page.HasMore && page.Site != spool.Site{}:
 		p.drift = fmt.Errorf("%w: no rows, but its totals are not zero: %+v", errDrift, page.Site)
+	case page.Site == spool.Site{} && p.log.Sum.Added != analytics.Totals{}:
+		p.drift = fmt.Errorf("%w: its totals are zero, but its rows have visitors", errDrift)
 	case page.Site != p.site:
 		p.drift = fmt.Errorf("%w: %+v, and %+v at offset %d", errMoved, p.site, page.Site, offset)
 	case page.HasMore && (page.Rows == 0 || p.size > 0 && page.Rows != p.size):
 		p.drift = fmt.Errorf("%w: %d rows at offset %d although more follow", errDrift, page.Rows, offset)
-	case p.beyond <= max(p.promised, p.furthest):
+	case p.beyond < p.promised || p.beyond <= p.furthest || p.beyond == p.promised && p.beyond != p.end:
 		p.drift = fmt.Errorf("%w: no rows at offset %d, but another page says that there are", errDrift, p.beyond)
 	case p.furthest > p.last:
 		p.drift = fmt.Errorf("%w: the page at offset %d is the last, but there is one at offset %d", errDrift, p.last,

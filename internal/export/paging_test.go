@@ -114,7 +114,6 @@ func TestPagesThatDrift(t *testing.T) {
 		{"path twice in the page", func(p *analytics.VisitorsPage) { p.Rows[3].Path = p.Rows[4].Path }, 3},
 		{"short page", func(p *analytics.VisitorsPage) { p.Rows = p.Rows[:249] }, 2},
 		{"empty page", func(p *analytics.VisitorsPage) { p.Rows = nil }, 2},
-		{"page vanishes", func(p *analytics.VisitorsPage) { p.Rows, p.HasMore = nil, false }, 2},
 	} {
 		for i := range 3 * len(analytics.Reports) {
 			times, report := 1+i%3, analytics.Reports[i/3]
@@ -141,9 +140,6 @@ func TestPagesThatDrift(t *testing.T) {
 					t.Errorf("%d readings drifted, %d counted; want %d", r.Drifted, got, restarts)
 				}
 				want := restarts*c.requests + 3
-				if c.name == "page vanishes" && times == 3 {
-					want-- // nothing is said to come after it
-				}
 				w.sent(want)
 				w.charged(k, want)
 				w.emptySpool()
@@ -156,6 +152,65 @@ func TestPagesThatDrift(t *testing.T) {
 				w.service.answer = nil
 				w.clean(w.run(asked(k)...))
 				w.verified(k, 2)
+			})
+		}
+	}
+}
+
+// TestEndOfWindow: whatever the service computes hasMore from, every row is read, once the size of its pages is known
+// from one window, and an empty page that says it is the last ends a reading.
+func TestEndOfWindow(t *testing.T) {
+	asked := func(to, rows int, q docsapi.VisitorsQuery) bool { return q.Offset+q.Limit < rows }
+	full := func(to, _ int, q docsapi.VisitorsQuery) bool { return to-q.Offset == q.Limit }
+	for _, c := range []struct {
+		name       string
+		cap, rows  int
+		hasMore    func(to, rows int, q docsapi.VisitorsQuery) bool
+		known      int           // PageSize of the source
+		since      time.Duration // for so long
+		empty      bool          // the second page comes empty once
+		want, size int           // requests, and what is known then
+	}{
+		{"maximum of 100, hasMore from the limit", 100, 730, asked, 0, 0, false, 8, 100},
+		{"maximum of 100, hasMore from the limit, known", 100, 230, asked, 100, 0, false, 3, 100},
+		{"maximum of 100, hasMore from the limit, known long ago", 100, 230, asked, 100, 30 * 24 * time.Hour, false, 3, 100},
+		{"maximum that is gone", 250, 730, asked, 100, 30 * 24 * time.Hour, false, 3, 250},
+		{"hasMore from the number of rows", 250, 500, full, 0, 0, false, 2 + 2, 250},
+		{"hasMore from the number of rows, one page", 250, 250, full, 0, 0, false, 1 + 2, 250},
+		{"empty page once", 250, 700, asked, 0, 0, true, 3 + 1, 250},
+	} {
+		for i, concurrency := range []int{1, 4, 1} {
+			report := analytics.Reports[i/2]
+			t.Run(fmt.Sprintf("%s, %s, concurrency %d", c.name, report, concurrency), func(t *testing.T) {
+				w := newWorld(t, t.TempDir())
+				w.report, w.concurrency, w.service.cap = report, concurrency, c.cap
+				w.service.limited, w.service.budget = true, 100
+				k, empty := w.day("prj_a", 0), c.empty
+				w.service.put(k, c.rows, 1)
+				w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+					p := w.service.page(q)
+					p.HasMore = c.hasMore(q.Offset+len(p.Rows), c.rows, q)
+					if empty && q.Offset > 0 {
+						p.Rows, p.HasMore, empty = nil, false, false
+					}
+					return &p, nil
+				}
+				work, source := w.work([]schedule.Item{{Key: k, Reason: schedule.ReasonAsked, Newest: true}}), schedule.SourceOf(k)
+				if c.known > 0 {
+					work.Learned.Set(schedule.Series{Source: source}, schedule.PageSize, c.known, w.now.Add(-c.since))
+				}
+				if c.known > 0 && work.Learned.KnowsPageSize(source, w.now) {
+					work.Sizes.SetPerPage(source, c.known)
+				}
+				r := w.clean(reading(t.Context(), w.process(), work))
+				if w.verified(k, 1); r.Drifted != 0 || w.service.requests() != c.want {
+					t.Errorf("%d requests, want %d; %+v", w.service.requests(), c.want, r)
+				}
+				w.charged(k, c.want)
+				if got := work.Sizes.PerPage(source); got != c.size {
+					t.Errorf("pages have %d rows, want %d", got, c.size)
+				}
+				w.emptySpool()
 			})
 		}
 	}
@@ -413,6 +468,51 @@ func TestNoRowsUnderTotals(t *testing.T) {
 	}
 }
 
+// Totals of zero over rows with visitors never replace others, and are never verified.
+func TestNoTotalsOverRows(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known %t", known), func(t *testing.T) {
+			w, k := oneWindow(t, 600, 1)
+			if known {
+				w.clean(w.run(asked(k)...))
+				w.service.again()
+			}
+			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+				p := w.service.page(q)
+				p.Totals = analytics.Totals{}
+				return &p, nil
+			}
+			for w.now = noon(1); w.now.Before(noon(90)); w.now = w.now.Add(time.Hour) {
+				if due := w.due(false); len(due) > 0 {
+					work := w.work(due)
+					if rev, ok := w.ledger.known(k); ok {
+						work.Sizes.Learn(k, rev.Rows)
+					}
+					reading(t.Context(), w.process(), work)
+					w.emptySpool()
+				}
+			}
+			rev, most := w.shown(k), 4+2
+			if known {
+				w.shows(k, 1)
+			} else {
+				most = 2*(1+1+3) + 3
+			}
+			if got := w.service.requests(); got == 0 || got > most {
+				t.Errorf("%d requests, want at most %d", got, most)
+			}
+			if known != (rev.Totals == totalsOf(w.service.all(k))) || known != rev.Verified || known == rev.Settled {
+				t.Errorf("%+v", rev)
+			}
+			w.service.answer = nil
+			w.clean(w.run(asked(k)...))
+			if rev := w.shown(k); !rev.Verified || rev.Totals != totalsOf(w.service.all(k)) {
+				t.Errorf("read again: %+v", rev)
+			}
+		})
+	}
+}
+
 // TestSuspectWindow: pages that add up to less than the site are committed, and said.
 func TestSuspectWindow(t *testing.T) {
 	totals := totalsOf(rowsOf(300, 1))
@@ -436,7 +536,7 @@ func TestSuspectWindow(t *testing.T) {
 				return &p, nil
 			}
 			r := w.clean(w.run(asked(k)...))
-			if rev := w.shows(k, 1); !rev.Verified || r.Suspect != c.want || r.Committed != 1 {
+			if rev := w.shows(k, 1); rev.Verified == (name == "totals are missing") || r.Suspect != c.want || r.Committed != 1 {
 				t.Errorf("%+v, %+v", rev, r)
 			}
 		})

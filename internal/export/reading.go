@@ -26,6 +26,8 @@ type page interface {
 	// names writes what tells each row from the others of its window.
 	names(to *maphash.Hash)
 	appendTo(l *spool.PageLog) error
+	// doubted is the page with hasMore true.
+	doubted() page
 	// alone is a page of the same totals, at the first offset, without the rows that it announces.
 	alone() page
 }
@@ -50,6 +52,11 @@ func (p pageOf[R]) appendTo(l *spool.PageLog) error { return spool.Append(l, p.P
 
 func (p pageOf[R]) alone() page {
 	return pageOf[R]{analytics.Page[R]{Totals: p.Totals, Site: p.Site, HasMore: true}}
+}
+
+func (p pageOf[R]) doubted() page {
+	p.HasMore = true
+	return p
 }
 
 func (p pageOf[R]) names(to *maphash.Hash) {
@@ -157,7 +164,7 @@ func (w *window) takeCarried(ctx context.Context) error {
 			break
 		}
 	}
-	first, err := w.ask(ctx, offset, analytics.PageRows)
+	first, err := w.ask(ctx, offset, w.run.work.Sizes.PerPage(schedule.SourceOf(w.item.Key)))
 	if err == nil {
 		err = w.record(ctx, first, false)
 	}
@@ -191,10 +198,23 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 	got.page, err = reports[w.item.Report](ctx, w.e.service, docsapi.VisitorsQuery{
 		Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})
-	if err == nil {
-		w.run.noteAnswer(ctx, schedule.SourceOf(w.item.Key))
+	if err != nil {
+		return got, err
 	}
-	return got, err
+	w.run.noteAnswer(ctx, schedule.SourceOf(w.item.Key))
+	if offset == 0 && w.maybeCut(got.page.info(), limit) {
+		got.page = got.page.doubted()
+	}
+	return got, nil
+}
+
+// maybeCut reports whether a first page that says it is the last may be one that the service cut to its own maximum,
+// and computed hasMore from what was requested: it has as many rows as pages of the source were cut to before. The
+// page after it tells, once.
+func (w *window) maybeCut(first spool.PageInfo, limit int) bool {
+	of := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
+	return !first.HasMore && first.Rows > 0 && first.Rows < limit &&
+		first.Rows == w.run.learned(of, schedule.PageSize).N && first.Rows != w.run.learned(of, schedule.WholePage).N
 }
 
 // record puts a page into the page log and verifies it. Drift ends the reading, so that no
@@ -202,6 +222,21 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 // itself. A guess that found nothing is recorded too, so that it is not repeated.
 func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 	page, info := got.page, got.page.info()
+	if announced := w.pages.more && page.offset() == w.pages.next; announced && !guess && isBeyond(page.offset(), info) {
+		of := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
+		if page.offset() == w.run.learned(of, schedule.PageSize).N {
+			w.run.setLearned(ctx, of, schedule.WholePage, page.offset()) // maybeCut doubted it, not the service
+		} else if !w.pages.tolerant {
+			// hasMore was wrong on the page before if this one is empty the second time, too.
+			again, err := w.ask(ctx, page.offset(), w.pages.size)
+			if err != nil {
+				return err
+			}
+			w.log.Also()
+			got, page, info = again, again.page, again.page.info()
+		}
+		w.pages.end = page.offset()
+	}
 	if err := page.appendTo(w.log); err != nil {
 		return err
 	}
@@ -219,6 +254,9 @@ func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 	repeats := w.pages.repeats(page)
 	switch {
 	case w.pages.tolerant:
+		if err := w.keepsFormer(); errors.Is(err, errNoTotals) {
+			return err // the other pages are of no use
+		}
 		return repeats
 	case repeats != nil:
 		return fmt.Errorf("%w: %w", errDrift, repeats)

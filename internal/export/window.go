@@ -80,8 +80,8 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		// the others, so that all of them are parts of one unchanged window.
 		// CRASH: the next run continues the log and requests only what is missing.
 		err := w.readPages(sending)
-		if err == nil && w.mustKeepRows() {
-			err = errNoRows
+		if err == nil {
+			err = w.keepsFormer()
 		}
 		if err == nil {
 			w.run.order.set(w.turn, false) // the next window of the plan may send
@@ -270,12 +270,19 @@ func (w *window) open() (err error) {
 	return nil
 }
 
-// mustKeepRows reports whether the reading must not replace the former one, which has rows:
-// the service sent none, although its totals are not zero. While the reading is not the
-// last, that is drift.
-func (w *window) mustKeepRows() bool {
-	return !w.item.TotalsOnly && w.previous.Rows > 0 &&
-		w.log.Sum.Rows == 0 && w.pages.newest != spool.Site{}
+// keepsFormer returns an error if the reading must not replace the former one, which has rows: the service sent
+// none, although its totals are not zero; or it sent totals of zero over rows, and the former are not. While the
+// reading is not the last, that is drift.
+func (w *window) keepsFormer() error {
+	sum, site := w.log.Sum, w.pages.newest
+	switch {
+	case w.item.TotalsOnly || w.previous.Rows <= 0:
+	case sum.Rows == 0 && site != spool.Site{}:
+		return errNoRows
+	case sum.Added != analytics.Totals{} && site == spool.Site{} && w.previous.Totals != analytics.Totals{}:
+		return errNoTotals
+	}
+	return nil
 }
 
 // maxReadings is how often the window is started at most: the last reading accepts
@@ -373,7 +380,7 @@ func (w *window) leave(err error) error {
 		return err
 	}
 	e, ok := errors.AsType[*docsapi.Error](err)
-	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || ok && e.Status == http.StatusOK &&
+	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || errors.Is(err, errNoTotals) || ok && e.Status == http.StatusOK &&
 		e.Outcome == docsapi.Permanent
 	closeLog := w.log.Close
 	if outsideSpec && w.log.Reading() >= w.maxReadings() {

@@ -222,6 +222,9 @@ func Append[R any](l *PageLog, p analytics.Page[R]) error {
 // counted as read.
 func (l *PageLog) Again() { l.head.Spent-- }
 
+// Also says that a request brought nothing for the log.
+func (l *PageLog) Also() { l.head.Spent++ }
+
 // Restart drops all pages and begins the next reading at now.
 func (l *PageLog) Restart(now time.Time) error {
 	next := l.head
