@@ -180,6 +180,10 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		text.Line(2, "SUSPECT: %s whose pages add up to fewer visitors than the site has; the log names them",
 			format.Plural(s.Suspect, "window"))
 	}
+	for _, project := range s.SameNumbers {
+		text.Line(2, "SUSPECT: all windows of %s that were read have the same totals, whatever their length: does the "+
+			"service, or a cache in front of it, ignore the dates? docgauge check tries it", project)
+	}
 	if s.SetAside > 0 {
 		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them",
 			format.Plural(s.SetAside, "window"))

@@ -3,8 +3,12 @@ package cli
 import (
 	"database/sql"
 	"errors"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/testbed"
@@ -41,5 +45,52 @@ func TestAllErrorsAreTold(t *testing.T) {
 				t.Errorf("want %q in\n%s%s", text, out, log)
 			}
 		}
+	}
+}
+
+// TestCheckTriesDates: check warns of a service that ignores the dates or counts the day of dateTo, and asks only once
+// where it does not.
+func TestCheckTriesDates(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40})
+	behind, err := url.Parse(s.URL)
+	check(t, err)
+	yesterday, today := testbed.DaysAgo(1).String(), testbed.DaysAgo(0).String()
+	for name, c := range map[string]struct {
+		rewrite func(q url.Values)
+		warns   bool
+	}{
+		"as specified": {func(url.Values) {}, false},
+		"dates ignored": {func(q url.Values) {
+			q.Set("dateFrom", yesterday)
+			q.Set("dateTo", today)
+		}, true},
+		"dateTo inclusive": {func(q url.Values) {
+			if q.Get("dateTo") == yesterday {
+				q.Set("dateTo", today)
+			}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+				requests.Add(1)
+				r.SetURL(behind)
+				q := r.In.URL.Query()
+				c.rewrite(q)
+				r.Out.URL.RawQuery = q.Encode()
+			}})
+			defer front.Close()
+			p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_BASE_URL="+front.URL)
+			for i, want := range []int32{2, 3} {
+				if c.warns && i == 1 {
+					want = 4
+				}
+				code, out, log := p.try(t, "check")
+				if code != 0 || strings.Contains(out, "\nwarn  api") != c.warns || requests.Load() != want {
+					t.Errorf("exit code %d after %d requests, want %d:\n%s%s", code, requests.Load(), want, out, log)
+				}
+			}
+		})
 	}
 }

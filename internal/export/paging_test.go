@@ -513,6 +513,28 @@ func TestNoTotalsOverRows(t *testing.T) {
 	}
 }
 
+// TestDatesIgnored: windows of several lengths with the same totals are said, without a request.
+func TestDatesIgnored(t *testing.T) {
+	for _, ignored := range []bool{true, false} {
+		w := newWorld(t, t.TempDir())
+		keys := w.days("prj_a", 3)
+		week := keys[0]
+		week.Granularity, week.From = analytics.Week, week.To-7
+		w.service.put(week, 700, 9)
+		keys = append(keys, week)
+		w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+			if ignored {
+				q.Window = keys[0].Window
+			}
+			p := w.service.page(q)
+			return &p, nil
+		}
+		if r := w.clean(w.run(asked(keys...)...)); ignored != slices.Equal(r.SameNumbers, []string{"prj_a"}) {
+			t.Errorf("ignored %t: %v", ignored, r.SameNumbers)
+		}
+	}
+}
+
 // TestSuspectWindow: pages that add up to less than the site are committed, and said.
 func TestSuspectWindow(t *testing.T) {
 	totals := totalsOf(rowsOf(300, 1))

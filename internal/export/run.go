@@ -64,6 +64,10 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 			"continues",
 			time.Duration(a.Config.RunTimeout)))
 	}
+	for _, project := range s.SameNumbers {
+		a.Log.Warn("all windows that were read have the same totals, whatever their length: does the service, or a cache "+
+			"in front of it, ignore the dates?", "project", project, "remedy", "docgauge check")
+	}
 	s.Ended = a.Now()
 	s.Took = s.Ended.Sub(started)
 

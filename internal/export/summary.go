@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -55,6 +57,8 @@ type Summary struct {
 	// Suspect counts windows that were committed although their pages add up to fewer
 	// visitors than the site has.
 	Suspect int `json:"windows_suspect"`
+	// SameNumbers are projects of which all windows that were read have the same totals, whatever their length.
+	SameNumbers []string `json:"projects_with_equal_windows,omitempty"`
 	// SetAside counts windows that failed alone and are read again later.
 	SetAside int `json:"windows_set_aside"`
 	// StillAside counts windows that were set aside before the run, alone or with their project or report, and
@@ -77,6 +81,8 @@ type Summary struct {
 	Took time.Duration `json:"-"`
 	// Ended is when the run ended.
 	Ended time.Time `json:"-"`
+	// alike has the readings of each project.
+	alike map[string]*analytics.Alike
 	// BudgetSpent reports whether the budget is why windows are left.
 	BudgetSpent bool `json:"-"`
 	// wanted is how many requests must be free for the first window that is left; 0 is one.
@@ -93,6 +99,22 @@ func LogProblems(log *slog.Logger, s Summary) {
 	}
 	for _, err := range s.Warnings {
 		log.Warn("window skipped", "error", err)
+	}
+}
+
+// addReading adds a reading of a window.
+func (s *Summary) addReading(rev analytics.Revision) {
+	if s.alike == nil {
+		s.alike = map[string]*analytics.Alike{}
+	}
+	if s.alike[rev.Project] == nil {
+		s.alike[rev.Project] = &analytics.Alike{}
+	}
+	s.alike[rev.Project].Add(rev)
+	if _, same := s.alike[rev.Project].Totals(); !same {
+		s.SameNumbers = slices.DeleteFunc(s.SameNumbers, func(p string) bool { return p == rev.Project })
+	} else if !slices.Contains(s.SameNumbers, rev.Project) {
+		s.SameNumbers = append(s.SameNumbers, rev.Project)
 	}
 }
 

@@ -328,6 +328,7 @@ func (w *window) report(rev analytics.Revision) {
 	}
 	w.e.count(func(s *Summary) {
 		s.Rows += max(rev.Rows, 0)
+		s.addReading(rev)
 		s.MovedRows += from.MovedRows
 		s.RepeatedRows += from.RepeatedRows
 		if !rev.Verified {

@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -274,6 +275,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 	found := func(key analytics.Key, detail string, args ...any) {
 		out = append(out, Finding{Key: &key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
 	}
+	alike, newest := map[string]*analytics.Alike{}, map[string]analytics.Key{}
 	days, longer := map[string][]analytics.Revision{}, []analytics.Revision{}
 	for _, key := range w.keys() {
 		shown, ok := w.shownAsKnown(key)
@@ -283,6 +285,13 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		if key.Report == analytics.AgentsReport {
 			w.implausibleAgents(shown, found)
 			continue
+		}
+		if alike[key.Project] == nil {
+			alike[key.Project] = &analytics.Alike{}
+		}
+		alike[key.Project].Add(shown.Revision)
+		if n, ok := newest[key.Project]; !ok || key.To > n.To {
+			newest[key.Project] = key
 		}
 		if !shown.Totals.Plausible() {
 			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
@@ -308,6 +317,13 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 			days[key.Project] = append(days[key.Project], shown.Revision)
 		} else {
 			longer = append(longer, shown.Revision)
+		}
+	}
+	for _, project := range slices.Sorted(maps.Keys(alike)) {
+		if same, yes := alike[project].Totals(); yes {
+			found(newest[project], "it and all other windows of the project have the same totals (%s), whatever their "+
+				"length: does the service, or a cache in front of it, ignore the dates? `docgauge check` tries it",
+				totals(same))
 		}
 	}
 	for _, long := range longer {

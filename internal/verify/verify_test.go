@@ -280,6 +280,28 @@ func TestImplausible(t *testing.T) {
 	}
 }
 
+// TestSameEverywhere: windows of several lengths that have the same totals are no readings of their days.
+func TestSameEverywhere(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		w := newWorld(t, 3)
+		for i := range 4 {
+			rev := w.revision(i, 2)
+			rev.Totals = analytics.Totals{Human: 40, AI: 9, Total: 45}
+			if i == 3 {
+				rev.Granularity, rev.From, rev.To = analytics.Week, rev.From-3, rev.From+4
+				if other {
+					rev.Totals.Human++
+				}
+			}
+			w.commit(rev)
+		}
+		found := w.verify().Findings
+		if other && len(found) > 0 || !other && (len(found) != 1 || !strings.Contains(found[0].Detail, "ignore the dates")) {
+			t.Errorf("found %+v", found)
+		}
+	}
+}
+
 // TestImplausibleAgents: rows of agents that contradict each other, or the visitors of the same window.
 func TestImplausibleAgents(t *testing.T) {
 	for name, c := range map[string]struct {

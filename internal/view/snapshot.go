@@ -336,3 +336,11 @@ type Refused struct {
 	// Windows is how many windows wait for that.
 	Windows int `json:"windows"`
 }
+
+// What names it: "Project prj_a", "Report agents of project prj_a".
+func (r Refused) What() string {
+	if r.Report == analytics.VisitorsReport {
+		return "Project " + r.Project
+	}
+	return "Report " + r.Report.String() + " of project " + r.Project
+}

@@ -118,6 +118,11 @@ func (p *statusPage) fill(values statusValues) {
 			p.Concerns = append(p.Concerns, concern{"API key " + k.Name, text, rule})
 		}
 	}
+	for _, r := range s.Refused {
+		p.Concerns = append(p.Concerns, concern{r.What(), fmt.Sprintf("The service refuses it (401, 403), but accepts the "+
+			"key otherwise: %s until %s.", format.Plural(r.Windows, "window")+" skipped", format.Clock(r.Until, s.At)),
+			"DocgaugeWindowsSetAside"})
+	}
 	for _, k := range s.Sinks {
 		if k.Problem != "" {
 			p.Concerns = append(p.Concerns, concern{"Sink " + k.Name, k.Problem, "DocgaugeSinkFailing"})
@@ -144,8 +149,8 @@ func headlineOf(s *view.Snapshot, due int) (tone, text string) {
 		switch {
 		case due > 0:
 			return "ok", "Last run succeeded"
-		case len(s.Asides) > 0:
-			return "wait", "Up to date except for " + format.Plural(len(s.Asides), "window") + " skipped"
+		case skipped(s) > 0:
+			return "wait", "Up to date except for " + format.Plural(skipped(s), "window") + " skipped"
 		}
 		return "ok", "Up to date"
 	case "deferred":
@@ -155,6 +160,15 @@ func headlineOf(s *view.Snapshot, due int) (tone, text string) {
 	default:
 		return "bad", "Last run " + outcomeOf(last).Word
 	}
+}
+
+// skipped counts the windows that are skipped, alone or with their project or report.
+func skipped(s *view.Snapshot) int {
+	n := len(s.Asides)
+	for _, r := range s.Refused {
+		n += r.Windows
+	}
+	return n
 }
 
 // toldOf summarizes the newest run in a sentence.
@@ -187,7 +201,7 @@ func toldOf(s *view.Snapshot) string {
 // notCounted names the windows that wait and are not due; empty: none.
 func (p *statusPage) notCounted() string {
 	var waits []string
-	if n := len(p.Values.Asides); n > 0 {
+	if n := skipped(p.Values); n > 0 {
 		waits = append(waits, format.Plural(n, "window")+" skipped")
 	}
 	later := 0
@@ -353,7 +367,7 @@ var waitReasons = map[analytics.AsideReason]string{
 	readsRowsLater:           "Totals known, rows later",
 	analytics.AsideMalformed: "Skipped: an answer contains invalid data",
 	analytics.AsideRepeats:   "Skipped: the service repeats the same rows",
-	analytics.AsideEmpty:     "Skipped: the service sends no rows although the totals are not zero",
+	analytics.AsideEmpty:     "Skipped: the service sends no rows under its totals, or totals of zero over rows",
 	analytics.AsideRefused:   "Skipped: the service rejects its requests, but not others",
 	analytics.AsideFailing:   "Skipped: the service fails for it, but not for others",
 }
