@@ -64,7 +64,8 @@ func (m *meter) Observe(a docsapi.Attempt) {
 		code = strconv.Itoa(a.Status)
 	}
 	now.counts[state.Count{Name: "api_requests_total", Labels: state.Labels("endpoint", a.Endpoint, "code", code)}]++
-	if burst := a.RetryAfter > 0 && a.RetryAfter <= budget.ShortThrottle; a.Status == http.StatusTooManyRequests && !burst {
+	burst := a.RetryAfter > 0 && a.RetryAfter <= budget.ShortThrottle
+	if a.Status == http.StatusTooManyRequests && !burst {
 		now.counts[state.Count{Name: "api_foreign_throttles_total"}]++
 	}
 	at := state.Observation{

@@ -19,7 +19,8 @@ type reading struct {
 
 // Available returns how many requests could be sent at once now, as far as this process knows:
 // Limit less the requests of this process that are about to be charged and less the slots that stay
-// occupied for longer than the Patience that is left; 0 during a cooldown that this process does not wait for. limited is false if Limit
+// occupied for longer than the Patience that is left; 0 during a cooldown that this process does not
+// wait for. limited is false if Limit
 // is 0 and the service has not closed the budget.
 //
 // It asks the log after a refusal or a release, and otherwise once a second of the budget's clock;

@@ -162,6 +162,32 @@ func TestInitSiteOnTerminal(t *testing.T) {
 	}
 }
 
+// TestInitRefusedProject: a project that the service refuses is asked for again, not the key that it accepts.
+func TestInitRefusedProject(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{
+		Projects: []string{"prj_a", "prj_b"}, Faults: sandbox.Faults{Refused: []string{"prj_a"}},
+	})
+	p := newcomer(t, s)
+	p.env = append(p.env, "DOCGAUGE_BASE_URL="+s.URL, "DOCGAUGE_PROJECTS=prj_a,prj_b")
+	terminal := p.onTerminal(t, 80, nil, "init")
+	terminal.awaitLast("]: ")
+	terminal.press("\n")
+	terminal.awaitLast("(not shown): ")
+	terminal.press(sandbox.DefaultAPIKey + "\n")
+	terminal.awaitLast("]: ")
+	terminal.press("\n")
+	terminal.await("FAIL", "api", "prj_a: ")
+	terminal.awaitLast("instead of prj_a (Enter leaves it out): ")
+	terminal.press("\n")
+	terminal.awaitLast("Read the first numbers now? y or n [n]: ")
+	terminal.press("n\n")
+	terminal.ends(exitDone)
+	if n := len(s.Requests()); n != 2 {
+		t.Errorf("%d requests, want one for each project", n)
+	}
+}
+
 // TestInitOffersTheEnvironment: values of the environment are offered, and Enter accepts them.
 func TestInitOffersTheEnvironment(t *testing.T) {
 	t.Parallel()

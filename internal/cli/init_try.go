@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,16 +170,18 @@ func (t *trial) run(ctx context.Context) (text string, c config.Config, err erro
 		if err != nil || failed == nil {
 			return text, c, err
 		}
-		if t.terminal == nil || docsapi.IsUnauthorized(failed.cause) && t.options.keyFile != "" {
+		// A key that another project accepts is good: the service refuses the project.
+		badKey := docsapi.IsUnauthorized(failed.cause) && !slices.Contains(slices.Collect(maps.Values(t.works)), true)
+		if t.terminal == nil || badKey && t.options.keyFile != "" {
 			fmt.Fprintf(t.program.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
 				"--no-check\n", t.options.path)
 			return text, c, errReported
 		}
 		err = t.program.prompt(t.terminal, func(p *prompter) error {
 			switch {
-			case docsapi.IsUnauthorized(failed.cause):
+			case badKey:
 				return t.options.askKey(ctx, p)
-			case docsapi.IsNotFound(failed.cause):
+			case docsapi.IsNotFound(failed.cause), docsapi.IsUnauthorized(failed.cause):
 				return t.options.askInstead(ctx, p, failed.Project, c.Projects)
 			}
 			return t.options.askURL(ctx, p, t.options.baseURL)
@@ -254,7 +257,7 @@ func (t *trial) try(ctx context.Context, c config.Config) (failed *checkFinding,
 		if t.works[project] = f.Result != checkFail; !t.works[project] && failed == nil {
 			failed = &f
 		}
-		if failed != nil && !docsapi.IsNotFound(failed.cause) {
+		if failed != nil && !docsapi.IsNotFound(failed.cause) && !docsapi.IsUnauthorized(failed.cause) {
 			break // the next project would meet the same
 		}
 	}

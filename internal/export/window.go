@@ -381,8 +381,9 @@ func (w *window) leave(err error) error {
 		return err
 	}
 	e, ok := errors.AsType[*docsapi.Error](err)
-	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || errors.Is(err, errNoTotals) || ok && e.Status == http.StatusOK &&
-		e.Outcome == docsapi.Permanent
+	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || errors.Is(err, errNoTotals) ||
+		ok && e.Status == http.StatusOK &&
+			e.Outcome == docsapi.Permanent
 	closeLog := w.log.Close
 	if outsideSpec && w.log.Reading() >= w.maxReadings() {
 		closeLog = w.log.Discard
