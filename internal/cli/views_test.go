@@ -54,7 +54,7 @@ var notShown = []struct{ fields, places, why string }{
 	{"AgentWindow.*", "json api mcp", "read from the archive, all of them: docgauge top --by agent, /api/v1/agents"},
 	{"Cell.*", "json mcp", "the gaps of a grid have what is missing"},
 	{"Cell.*", "api", "a row of /api/v1/windows each"},
-	{"Grid.* OpenWindow.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
+	{"Grid.* OpenWindow.* Run.* Budget.* Refused.*", "api", "not a list of numbers: metrics have them"},
 	{"Budget.Name", "json mcp", "the name of the metric's label; the project says the same"},
 	{"Outcome.Effects Merge.Pages", "api", "a row of /api/v1/outcomes for each effect"},
 	{"Merge.Cost Cost.* Amount.*", "api", "the columns merge_cost and others of each row of a merge"},
@@ -83,7 +83,8 @@ func TestViewsAreShown(t *testing.T) {
 	}
 	toolOf := map[string]string{
 		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "OpenWindow": "coverage", "Run": "coverage",
-		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
+		"Refused": "coverage",
+		"Budget":  "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
 		"Outcomes": "outcomes", "OutcomeSummary": "outcomes", "MeanChange": "outcomes",
 		"Cost": "outcomes", "Amount": "outcomes",
 	}

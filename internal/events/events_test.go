@@ -253,7 +253,15 @@ func TestKeyRefused(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) { c.WriteAPIKey = "wr_secret" })
 	answers := func(key string, status int) {
 		t.Helper()
-		w.app.API.Meter.Observe(docsapi.Attempt{Endpoint: "visitors", Key: key, Status: status})
+		endpoint := "visitors"
+		if key == docsapi.KeyWrite {
+			endpoint = "agent_create"
+		}
+		w.app.API.Meter.Observe(docsapi.Attempt{Endpoint: endpoint, Key: key, Status: status})
+		if key == docsapi.KeyAdmin && status != http.StatusOK {
+			w.want("refused for one project") // until the run knows that it is the key
+			w.app.API.RefuseKey()
+		}
 		w.check(w.app.API.Flush(t.Context()))
 	}
 	answers(docsapi.KeyAdmin, http.StatusUnauthorized)
