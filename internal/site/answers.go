@@ -137,7 +137,9 @@ func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
 }
 
 // page answers a query with one page of a report.
-func (a *Answers) page(c *Call, q Query, name analytics.Report, r report) (any, error) {
+func (a *Answers) page(
+	c *Call, q Query, name analytics.Report, r report, lacks func(project string, to analytics.Date) error,
+) (any, error) {
 	today := analytics.DateOf(c.Now)
 	window, err := windowOf(q, today)
 	if err != nil {
@@ -147,6 +149,9 @@ func (a *Answers) page(c *Call, q Query, name analytics.Report, r report) (any, 
 		// Nothing is no answer: it would take the place of the true one in the client's files.
 		return nil, Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
 			"are kept (DOCGAUGE_SITE_RETENTION)", window.From, oldest, a.retention)
+	}
+	if err := lacks(c.Project, window.To); err != nil {
+		return nil, err
 	}
 	reading := heldKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Window: window}}
 	if q.Offset > 0 {

@@ -30,7 +30,7 @@ type testSite struct {
 	key     string
 	now     atomic.Int64 // Unix seconds
 	pages   []string
-	behind  bool // the logs have not been read
+	lacks   error // the answers lack lines
 }
 
 // eachReport tests a site by each of its reports.
@@ -62,7 +62,7 @@ func (s *testSite) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 // serve is what a new process does.
 func (s *testSite) serve() {
 	s.answers = NewAnswers(s.store, CollectOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler), Retention: 3})
-	s.handler = s.answers.NewService([]string{"prj_a", "prj_b"}, func() bool { return !s.behind },
+	s.handler = s.answers.NewService([]string{"prj_a", "prj_b"}, func(string, analytics.Date) error { return s.lacks },
 		ServiceOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler)}).Handler()
 }
 
@@ -386,12 +386,12 @@ func TestDamageIsNoAnswer(t *testing.T) {
 // TestNotCaughtUp: numbers that lack lines are not given.
 func TestNotCaughtUp(t *testing.T) {
 	s := newTestSite(t)
-	s.behind = true
+	s.lacks = Fail(http.StatusServiceUnavailable, "still being read")
 	code, body := s.get("", s.key)
 	if code != http.StatusServiceUnavailable || !strings.Contains(body, "still being read") {
 		t.Errorf("%d %s", code, body)
 	}
-	s.behind = false
+	s.lacks = nil
 	s.page("", s.key)
 }
 
