@@ -201,6 +201,38 @@ func testWindows(t *testing.T, s *testSite) {
 	}
 }
 
+// TestDataFrom: each answer says from which day on the project has facts, whatever its window.
+func TestDataFrom(t *testing.T) { eachReport(t, testDataFrom) }
+
+func testDataFrom(t *testing.T, s *testSite) {
+	for _, step := range []struct {
+		day       string // that gets facts
+		retention int
+		want      string
+	}{
+		{"", 3, `null`},
+		{"2026-10-19", 3, `"2026-10-19"`},
+		{"2026-09-02", 3, `"2026-09-02"`},
+		{"2026-06-30", 3, `"2026-09-02"`}, // older than the retention
+		{"", 600, `"2026-06-30"`},
+		{"2019-05-05", 600, `"2026-06-30"`}, // a wrong clock
+		{"2019-06-05", 600, `"2019-05-05"`}, // others within a month
+		{"", 0, `"2019-05-05"`},
+		{"", 3, `"2026-09-02"`},
+	} {
+		if step.day != "" {
+			s.add(step.day, "ann", "/a", "/b")
+		}
+		s.answers.retention = step.retention
+		for _, query := range []string{"", "dateFrom=2026-10-19&dateTo=2026-10-20", "dateFrom=2026-10-19&limit=1&offset=1",
+			"dateFrom=2026-10-18&dateTo=2026-10-18"} {
+			if code, body := s.get(query, s.key); code != http.StatusOK || !strings.Contains(body, `"dataFrom":`+step.want) {
+				t.Errorf("%+v, %q: %d %s", step, query, code, body)
+			}
+		}
+	}
+}
+
 // TestReadings: the pages of a reading are of one answer while facts are added; other keys and new
 // readings have the newest one, and a reading that nobody goes on with is dropped.
 func TestReadings(t *testing.T) { eachReport(t, testReadings) }

@@ -142,6 +142,6 @@ func serveAgents() http.HandlerFunc {
 		limit, _ := strconv.Atoi(r.FormValue("limit")) // docgauge's own request
 		offset, _ := strconv.Atoi(r.FormValue("offset"))
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(site.NewAgentsPage(totals, rows, limit, offset)) // fails if the client is gone
+		_ = json.NewEncoder(w).Encode(site.NewAgentsPage(totals, rows, limit, offset, nil)) // fails if the client is gone
 	}
 }
