@@ -103,6 +103,9 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 	if r.Named != nil && !r.Named.Began.IsZero() {
 		text.Line(2, "%s", namedReading(*r.Named))
 	}
+	for _, e := range r.Early {
+		text.Line(2, "%s", w.early(e))
+	}
 	for _, l := range r.Lacking {
 		text.Line(2, "%s", w.lacking(l, a.now()))
 	}

@@ -109,6 +109,9 @@ func (a *Program) printStatus(r coverage.Status, words wording) error {
 	for _, s := range r.SetAside {
 		aside[s.Key] = true
 	}
+	for _, e := range r.Early {
+		text.Line(2, "%s", words.early(e))
+	}
 	for _, l := range r.Lacking {
 		text.Line(2, "%s", words.lacking(l, a.now()))
 	}

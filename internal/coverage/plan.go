@@ -114,6 +114,16 @@ type Plan struct {
 	Named *Named
 	// Lacking are the reports that the service does not have, and that are not asked for now.
 	Lacking []Lacking
+	// Early has the projects with windows that begin before the service has data.
+	Early []Early
+}
+
+// Early is how many windows of a project are not exported because they begin before the first day with data.
+type Early struct {
+	Project string `json:"project"`
+	// DataFrom is that day; nil while there is none.
+	DataFrom *analytics.Date `json:"data_from"`
+	Windows  int             `json:"windows"`
 }
 
 // Lacking is a report that the service does not have.
@@ -157,6 +167,9 @@ func (s Selection) PlanOver(
 	}
 	p.Due, p.Waiting = due, waiting
 	for _, project := range p.Input.Projects {
+		if early := s.early(p.Input, project); early.Windows > 0 {
+			p.Early = append(p.Early, early)
+		}
 		for _, report := range p.Input.Reports {
 			until, lacks := p.Ledger.Learned.Lacks(schedule.Source{Project: project, Report: report}, now)
 			if lacks {
@@ -169,6 +182,25 @@ func (s Selection) PlanOver(
 	}
 	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), now)
 	return p, err
+}
+
+// early returns how many windows of a project begin before the service has data; of those that are named, none is left
+// out.
+func (s Selection) early(in schedule.Input, project string) Early {
+	e := Early{Project: project}
+	day, known := in.DataFrom(project)
+	if !known || s.IsNamed() {
+		return e
+	}
+	if day != analytics.NoData {
+		e.DataFrom = &day
+	}
+	for _, report := range in.Reports {
+		for _, spec := range in.Specs {
+			e.Windows += schedule.Early(in, schedule.Wanted{Source: schedule.Source{Project: project, Report: report}, Spec: spec})
+		}
+	}
+	return e
 }
 
 // input returns the input of the plan.
@@ -184,6 +216,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			_, lacks := l.Learned.Lacks(of, now)
 			return lacks
 		},
+		DataFrom: l.Learned.DataFrom,
 		Lost: func(k analytics.Key) bool {
 			e := l.Entry(k)
 			return e != nil && e.Lost()

@@ -34,12 +34,14 @@ type PlanReport struct {
 	Named *Named `json:"named_reading,omitempty"`
 	// Lacking are the reports that the service does not have.
 	Lacking []Lacking `json:"reports_lacking,omitempty"`
+	// Early has the projects with windows that begin before the service has data.
+	Early []Early `json:"before_data,omitempty"`
 }
 
 // NewPlanReport returns the windows of a plan and their cost in requests.
 func NewPlanReport(p Plan) PlanReport {
 	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget, Named: p.Named,
-		Lacking: p.Lacking}
+		Lacking: p.Lacking, Early: p.Early}
 	for _, item := range p.Due {
 		w := plannedWindow(p, item)
 		if w.Basis == schedule.BasisUnknown {

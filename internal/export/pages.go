@@ -22,6 +22,8 @@ var (
 	// window whose rows are known. They are kept.
 	errNoRows = errors.New("the service sends no rows, although the totals are not zero; " +
 		"the rows of the former reading are kept")
+	// errEarly: the window begins before the service has data. It would be exported as one without readers.
+	errEarly = errors.New("the window begins before the service has data")
 	// errRepeats ends a reading that would never end.
 	errRepeats = errors.New("the service sends the same rows again at another offset")
 )

@@ -133,6 +133,13 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 		if err != nil {
 			return err
 		}
+		if s.replan && len(s.Errors) == 0 && ctx.Err() == nil {
+			s.replan = false
+			if ledger, err = e.ledgerNow(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if !o.Wait || !s.BudgetSpent || s.Left == 0 || ctx.Err() != nil {
 			break
 		}

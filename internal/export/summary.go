@@ -77,6 +77,8 @@ type Summary struct {
 	Ended time.Time `json:"-"`
 	// BudgetSpent reports whether the budget is why windows are left.
 	BudgetSpent bool `json:"-"`
+	// replan: windows may be due that were not in the plan.
+	replan bool
 	// wanted is how many requests must be free for the first window that is left; 0 is one.
 	wanted int
 }
