@@ -266,7 +266,8 @@ func Gaps(in Input, of Wanted) []analytics.Window {
 // Early returns how many missing windows are not due because they begin before the service has data.
 func Early(in Input, of Wanted) int {
 	p := newPlanner(in)
-	if _, known := p.dataFrom(of.Project); !known {
+	previous := Previous(of.Granularity, Newest(of.Granularity, p.today))
+	if from, known := p.dataFrom(of.Project); !known || from <= min(in.Since, previous.From) {
 		return 0
 	}
 	all := in

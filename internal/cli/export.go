@@ -184,6 +184,10 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them",
 			format.Plural(s.SetAside, "window"))
 	}
+	if s.Early > 0 {
+		text.Line(2, "not exported: %s from before the service has data; `docgauge plan` says since when it has",
+			format.Plural(s.Early, "window"))
+	}
 	if s.Throttled > 0 {
 		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or "+
 			"DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))

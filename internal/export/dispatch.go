@@ -399,6 +399,7 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int,
 	}
 	switch {
 	case errors.Is(err, errEarly):
+		r.e.count(func(s *Summary) { s.Early++ })
 	case err != nil:
 		r.classify(ctx, sending, item, fmt.Errorf("export %s: %w", item.Key, err))
 	default:

@@ -165,6 +165,7 @@ func (r *run) dropEarly() {
 		return true
 	})
 	for project, n := range dropped {
+		r.e.count(func(s *Summary) { s.Early += n })
 		r.log.Info("windows not exported: they begin before the service has data", "project", project, "windows", n)
 	}
 }

@@ -127,7 +127,8 @@ func TestNothingBeforeTheData(t *testing.T) {
 		before := s.requests
 		s.from = step.from
 		sum, err := r.Run(t.Context(), Options{Selection: step.selection})
-		if err != nil || sum.Outcome != Success || sum.Committed != step.committed || s.requests-before != step.requests {
+		if err != nil || sum.Outcome != Success || sum.Committed != step.committed || s.requests-before != step.requests ||
+			(sum.Early > 0) != (step.from == &none || step.name == "data of three days") {
 			t.Errorf("%s: %d requests, %+v, %v", step.name, s.requests-before, sum, err)
 		}
 		left, err := planAgain(t, r, coverage.Selection{})

@@ -58,6 +58,8 @@ type Summary struct {
 	Suspect int `json:"windows_suspect"`
 	// SetAside counts windows that failed alone and are read again later.
 	SetAside int `json:"windows_set_aside"`
+	// Early counts windows that were planned and are not exported because they begin before the service has data.
+	Early int `json:"windows_before_data"`
 	// Left counts windows that are still due.
 	Left         int       `json:"windows_left"`
 	LeftRequests int       `json:"requests_left"`
