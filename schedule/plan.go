@@ -58,8 +58,8 @@ type Item struct {
 	Why string
 }
 
-// IsEarly reports whether a window is not exported because it begins before the first day with data: unless it was named,
-// or is read for the gauges alone.
+// IsEarly reports whether a window is not exported because it begins before the first day with data: unless it was
+// named, or is read for the gauges alone.
 func (i Item) IsEarly(dataFrom analytics.Date) bool {
 	return i.From < dataFrom && i.Reason != ReasonAsked && i.Reason != ReasonOpen
 }

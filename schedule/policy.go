@@ -62,8 +62,8 @@ func (l Learned) Lacks(of Source, now time.Time) (until time.Time, yes bool) {
 // unknownData is the number of DataFrom where the service does not say.
 const unknownData = math.MinInt32
 
-// DataFrom returns the first day of which the service has data of a project, [analytics.NoData] without any, and whether
-// its last answer said so.
+// DataFrom returns the first day of which the service has data of a project, [analytics.NoData] without any, and
+// whether its last answer said so.
 func (l Learned) DataFrom(project string) (day analytics.Date, known bool) {
 	n := l[DataSeries(project)][DataFrom]
 	return analytics.Date(n.N), !n.At.IsZero() && n.N != unknownData

@@ -197,7 +197,8 @@ func (s Selection) early(in schedule.Input, project string) Early {
 	}
 	for _, report := range in.Reports {
 		for _, spec := range in.Specs {
-			e.Windows += schedule.Early(in, schedule.Wanted{Source: schedule.Source{Project: project, Report: report}, Spec: spec})
+			of := schedule.Source{Project: project, Report: report}
+			e.Windows += schedule.Early(in, schedule.Wanted{Source: of, Spec: spec})
 		}
 	}
 	return e

@@ -411,8 +411,9 @@ func TestLacks(t *testing.T) {
 		{"b.log", func() error { return errors.Join(write(b, line), s.poll(t.Context())) }, "",
 			map[string]string{"prj_a 0": "", "prj_b 0": "", "prj_b 9": ""}},
 		{"a directory", func() error {
-			return errors.Join(os.Remove(b), os.Mkdir(b, 0o700), os.WriteFile(b+".1", []byte(line), 0o600), s.poll(t.Context()))
-		}, "is a directory", map[string]string{"prj_a -1": "", "prj_b 2": "", "prj_b 1": "newest line is of 2026-01-08T12"}},
+			return errors.Join(os.Remove(b), os.Mkdir(b, 0o700), write(b+".1", line), s.poll(t.Context()))
+		}, "is a directory",
+			map[string]string{"prj_a -1": "", "prj_b 2": "", "prj_b 1": "newest line is of 2026-01-08T12"}},
 		{"b.log again", func() error { return errors.Join(os.Remove(b), write(b, line), s.poll(t.Context())) }, "",
 			map[string]string{"prj_b 0": ""}},
 		{"disk full", func() error { c.ended(syscall.ENOSPC); return nil }, "not collected",
@@ -422,7 +423,8 @@ func TestLacks(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		if ready := strings.Join(e.Ready(), "; "); (ready == "") != (step.ready == "") || !strings.Contains(ready, step.ready) {
+		ready := strings.Join(e.Ready(), "; ")
+		if (ready == "") != (step.ready == "") || !strings.Contains(ready, step.ready) {
 			t.Errorf("%s: ready says %q, want %q", step.name, ready, step.ready)
 		}
 		for of, want := range step.wanted {

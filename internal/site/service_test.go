@@ -59,10 +59,11 @@ func TestService(t *testing.T) {
 			`"found":false,"visitors":1,"requests":1}],"hasMore":false,"dataFrom":null}`,
 		"/v1/analytics/prj/agents?limit=0": `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
 		"/v1/analytics/prj/other":          `{"error":"path \"/v1/analytics/prj/other\": not found"}`,
-		path + "?offset=2":                 `{"totals":{"human":1,"ai":0,"total":1},"visitors":[],"hasMore":false,"dataFrom":"2026-11-16"}`,
-		path + "?limit=0":                  `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
-		"/v1/analytics/prj_x/visitors":     `{"error":"project \"prj_x\": not found with this API key"}`,
-		"/v1//analytics":                   `{"error":"path \"/v1//analytics\": not found"}`,
+		path + "?offset=2": `{"totals":{"human":1,"ai":0,"total":1},"visitors":[],"hasMore":false,` +
+			`"dataFrom":"2026-11-16"}`,
+		path + "?limit=0":              `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
+		"/v1/analytics/prj_x/visitors": `{"error":"project \"prj_x\": not found with this API key"}`,
+		"/v1//analytics":               `{"error":"path \"/v1//analytics\": not found"}`,
 	} {
 		if w := get(newTest(), url); w.Body.String() != want {
 			t.Errorf("%s: %d %s, want %s", url, w.Code, w.Body, want)

@@ -143,6 +143,7 @@ func serveAgents() http.HandlerFunc {
 		limit, _ := strconv.Atoi(r.FormValue("limit")) // docgauge's own request
 		offset, _ := strconv.Atoi(r.FormValue("offset"))
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(site.NewAgentsPage(totals, rows, limit, offset, &dataFrom)) // fails if the client is gone
+		page := site.NewAgentsPage(totals, rows, limit, offset, &dataFrom)
+		_ = json.NewEncoder(w).Encode(page) // fails if the client is gone
 	}
 }

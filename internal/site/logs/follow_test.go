@@ -613,7 +613,7 @@ func TestEmptiedWhileRead(t *testing.T) {
 	w.write("a.log", old)
 	w.restart()
 	got, lost := map[string]int{}, 0
-	for range 3 {
+	for poll := range 3 {
 		w.check(w.Poll(t.Context(), func(c Chunk) error {
 			for line := range strings.Lines(string(c.Text)) {
 				got[line]++
@@ -628,6 +628,9 @@ func TestEmptiedWhileRead(t *testing.T) {
 			}
 			return nil
 		}))
+		if w.IsBehind(0) != (poll == 0) {
+			t.Errorf("poll %d: behind %v", poll, w.IsBehind(0))
+		}
 	}
 	for line := range strings.Lines(lines(0, 900)) {
 		if got[line] != 1 {
