@@ -58,6 +58,12 @@ type Item struct {
 	Why string
 }
 
+// IsEarly reports whether a window is not exported because it begins before the first day with data: unless it was
+// named, or is read for the gauges alone.
+func (i Item) IsEarly(dataFrom analytics.Date) bool {
+	return i.From < dataFrom && i.Reason != ReasonAsked && i.Reason != ReasonOpen
+}
+
 // Input is everything a plan depends on.
 type Input struct {
 	Now      time.Time
@@ -70,12 +76,16 @@ type Input struct {
 	// Refused returns when the service refused a source, and until when its windows wait for that reason.
 	// nil: it refuses none.
 	Refused func(Source) (at, until time.Time)
+	// DataFrom returns the first day of which the service has data of a project, and whether that is known: no window
+	// that begins before it is due, whatever the ledger has. While there is no data before tomorrow, the newest windows
+	// are due, to ask again. nil: not known.
+	DataFrom func(project string) (analytics.Date, bool)
 	// Specs in configured order. Of two for one granularity, the one that wants rows counts.
 	Specs []analytics.Spec
 	// Open lists the granularities whose running window is read for the gauges.
 	Open []analytics.Granularity
 	// Since: windows that begin on or after it are backfilled. The newest complete window
-	// of each granularity and the one before it are read even if they begin earlier.
+	// of each granularity and the one before it are read even if they begin earlier, but not before DataFrom.
 	Since analytics.Date
 	// Settle is the time after its end during which a window can still change.
 	Settle time.Duration
@@ -258,6 +268,22 @@ func Gaps(in Input, of Wanted) []analytics.Window {
 	return gaps
 }
 
+// Early returns how many missing windows are not due because they begin before the service has data.
+func Early(in Input, of Wanted) int {
+	p := newPlanner(in)
+	previous := Previous(of.Granularity, Newest(of.Granularity, p.today))
+	if from, known := p.dataFrom(of.Project); !known || from <= min(in.Since, previous.From) {
+		return 0
+	}
+	all := in
+	all.DataFrom = nil
+	n := len(Gaps(all, of))
+	if !p.hasNoData(of.Project) {
+		n -= len(Gaps(in, of))
+	}
+	return n
+}
+
 // Asked returns exactly the windows of the specs that lie wholly inside [from, to) and were not read
 // since in.Began, whatever else the ledger knows about them: newest first (ties in spec order), the
 // projects taking turns. waiting are those that failed since then and are not tried again yet; all is
@@ -396,7 +422,8 @@ func newPlanner(in Input) *planner {
 
 // windows yields the windows that the plan is about, newest first and each once: the
 // newest complete one, those that begin on or after Since, the one before the newest,
-// and older ones that are provisional. None of a source that the service lacks.
+// and older ones that are provisional. None of a source that the service lacks, or that begins before the service has
+// data; while it has none, the newest.
 func (p *planner) windows(of Wanted) iter.Seq[analytics.Window] {
 	return func(yield func(analytics.Window) bool) {
 		if p.lacks(of.Source) {
@@ -405,6 +432,14 @@ func (p *planner) windows(of Wanted) iter.Seq[analytics.Window] {
 		g := of.Granularity
 		newest := Newest(g, p.today)
 		previous := Previous(g, newest)
+		if p.hasNoData(of.Project) {
+			yield(newest)
+			return
+		}
+		if from, known := p.dataFrom(of.Project); known {
+			all := yield
+			yield = func(w analytics.Window) bool { return w.From < from || all(w) }
+		}
 		early := func(w analytics.Window) bool { return w.From < p.in.Since && w.From < w.To }
 		if early(newest) && !yield(newest) {
 			return
@@ -425,6 +460,19 @@ func (p *planner) windows(of Wanted) iter.Seq[analytics.Window] {
 	}
 }
 
+func (p *planner) dataFrom(project string) (analytics.Date, bool) {
+	if p.in.DataFrom == nil {
+		return 0, false
+	}
+	return p.in.DataFrom(project)
+}
+
+// hasNoData reports whether the service has said that it has no data of a project of any day so far.
+func (p *planner) hasNoData(project string) bool {
+	from, known := p.dataFrom(project)
+	return known && from > p.today
+}
+
 func (p *planner) lacks(source Source) bool { return p.in.Lacks != nil && p.in.Lacks(source) }
 
 // isPrevious reports whether w is the window before the newest complete one.
@@ -435,6 +483,9 @@ func (p *planner) isPrevious(g analytics.Granularity, w analytics.Window) bool {
 // classify returns w as an item and its tier, or notDue.
 func (p *planner) classify(of Wanted, w analytics.Window) (Item, tier) {
 	item, revision, known := p.item(of, w)
+	if p.hasNoData(of.Project) {
+		item.Why = "exported once the service has data of the project"
+	}
 	t := tierSettling
 	switch {
 	case p.isMissing(item, revision, known):

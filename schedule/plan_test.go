@@ -72,6 +72,41 @@ func diffLines(t *testing.T, got []Item, want ...string) {
 	}
 }
 
+// TestDataFrom: no window that begins before the service has data is due or missing, known or not, but those that are
+// named; while there is no data at all, the newest are.
+func TestDataFrom(t *testing.T) {
+	from, known := analytics.NewDate(2027, 1, 2), true
+	old := analytics.Key{Project: "a", Granularity: analytics.Month,
+		Window: analytics.Window{From: analytics.NewDate(2026, 11, 1), To: analytics.NewDate(2026, 12, 1)}}
+	l := ledger{old: {Key: old}}
+	in := Input{
+		Now: time.Date(2027, 1, 5, 6, 0, 0, 0, time.UTC), Projects: []string{"a"}, Since: analytics.NewDate(2026, 12, 30),
+		Specs: specs(t, "day", "week", "month"), Open: []analytics.Granularity{analytics.Month}, Known: l.known,
+		Provisional: l.provisional(), DataFrom: func(string) (analytics.Date, bool) { return from, known },
+	}
+	newest := []string{"missing a day [2027-01-04,2027-01-05) newest", "missing a week [2026-12-28,2027-01-04) newest",
+		"missing a month [2026-12-01,2027-01-01) newest", "open a month [2027-01-01,2027-02-01) totals"}
+	days := []string{newest[0], newest[3], "missing a day [2027-01-03,2027-01-04)",
+		"missing a day [2027-01-02,2027-01-03)"}
+	diffLines(t, due(in), days...)
+	if n := Early(in, Wanted{Source{Project: "a"}, in.Specs[0]}); n != 3 {
+		t.Errorf("%d days are left out, want 3", n)
+	}
+	if items, _, _, err := Asked(in, from-2, from+1); err != nil || len(items) != 3 {
+		t.Errorf("named: %v, %v", items, err)
+	}
+	for _, none := range []analytics.Date{analytics.NoData, analytics.NewDate(2027, 1, 6)} {
+		from = none
+		diffLines(t, due(in), newest...)
+		if n := Early(in, Wanted{Source{Project: "a"}, in.Specs[0]}); n != 6 {
+			t.Errorf("%d days are left out, want 6", n)
+		}
+	}
+	if known = false; len(due(in)) != 6+2+2+1 {
+		t.Errorf("not known: %v", lines(due(in)))
+	}
+}
+
 func TestDueOrder(t *testing.T) {
 	l := ledger{}
 	in := Input{

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -33,6 +34,9 @@ const (
 	// DayPages is the number of pages that one answer about a day indicates: 1 means exactly one, 2
 	// means at least two. It estimates windows before anything was read ([Sizes.SetChecked]).
 	DayPages Fact = "day-pages"
+	// DataFrom is the first day of which the service has data of a project ([Learned.DataFrom]); of the series of
+	// [DataSeries].
+	DataFrom Fact = "data-from"
 	// Lacking: the service lacks a report of a project, and said so at the time ([Learned.Lacks]); of a
 	// series without a granularity.
 	Lacking Fact = "lacking"
@@ -85,6 +89,27 @@ func (l Learned) KnowsPageSize(of Source, now time.Time) bool {
 
 // IsFault reports whether a fact says that the service lacks or refuses something.
 func (f Fact) IsFault() bool { return f == Lacking || f == Refused }
+
+// unknownData is the number of DataFrom where the service does not say.
+const unknownData = math.MinInt32
+
+// DataFrom returns the first day of which the service has data of a project, [analytics.NoData] without any, and
+// whether its last answer said so.
+func (l Learned) DataFrom(project string) (day analytics.Date, known bool) {
+	n := l[DataSeries(project)][DataFrom]
+	return analytics.Date(n.N), !n.At.IsZero() && n.N != unknownData
+}
+
+// DataSeries is the series that has DataFrom of a project.
+func DataSeries(project string) Series { return Series{Source: Source{Project: project}} }
+
+// DataNumber is the number of DataFrom for what an answer says.
+func DataNumber(day *analytics.Date) int {
+	if day == nil {
+		return unknownData
+	}
+	return int(*day)
+}
 
 // Set records a fact from the state.
 func (l Learned) Set(s Series, f Fact, n int, at time.Time) {

@@ -8,7 +8,10 @@
 // windows are due (package schedule does) or where numbers come from and go to.
 package analytics
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Row is the unique visitors of one page (service specification, section 2.3).
 // Total is deduplicated: it is not Human + AI.
@@ -110,7 +113,13 @@ type Page[R any] struct {
 	Rows   []R
 	// HasMore reports whether rows exist beyond this page.
 	HasMore bool
+	// DataFrom is the first day of which the service has data of the project, NoData without any; nil where it does
+	// not say.
+	DataFrom *Date
 }
+
+// NoData is after every day.
+const NoData = Date(math.MaxInt32)
 
 type (
 	// VisitorsPage is a page of the report of visitors.

@@ -293,7 +293,7 @@ func (c *checker) unanswered(
 }
 
 // tryProject reads the first page of the project's newest day, with one request, and records
-// its size for the plan. An error comes from the state.
+// its size, and from which day on there is data, for the plan. An error comes from the state.
 func (c *checker) tryProject(
 	ctx context.Context, db *state.DB, client *app.API, project string,
 ) (f checkFinding, err error) {
@@ -313,6 +313,18 @@ func (c *checker) tryProject(
 	if page.HasMore {
 		f.Detail += " at least"
 		pages = 2
+	}
+	if from := page.DataFrom; from != nil {
+		switch {
+		case *from == analytics.NoData:
+			f.Detail += "; the service has no data yet"
+		case day.From < *from:
+			f.Detail += fmt.Sprintf("; the first day with data is %s", from)
+		}
+		if err := db.SetMovement(ctx, state.Movement{Project: project, Kind: string(schedule.DataFrom),
+			Times: schedule.DataNumber(from), At: now}); err != nil {
+			return f, err
+		}
 	}
 	return f, db.SetMovement(ctx, state.Movement{
 		Project: project, Granularity: analytics.Day, Kind: string(schedule.DayPages), Times: pages, At: now,

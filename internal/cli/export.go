@@ -192,6 +192,10 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		text.Line(2, "still skipped: %s that failed in earlier runs; `docgauge status` says why and until when",
 			format.Plural(s.StillAside, "window"))
 	}
+	if s.Early > 0 {
+		text.Line(2, "not exported: %s from before the service has data; `docgauge plan` says since when it has",
+			format.Plural(s.Early, "window"))
+	}
 	if s.Throttled > 0 {
 		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or "+
 			"DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))

@@ -106,6 +106,9 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 	for _, one := range r.Refused {
 		text.Line(2, "%s", w.refused(one, a.now()))
 	}
+	for _, e := range r.Early {
+		text.Line(2, "%s", w.early(e))
+	}
 	for _, l := range r.Lacking {
 		text.Line(2, "%s", w.lacking(l, a.now()))
 	}

@@ -49,7 +49,8 @@ Beyond loopback the API needs TLS, from DOCGAUGE_WEB_CONFIG_FILE, or stands
 behind DOCGAUGE_SITE_TRUSTED_PROXIES, and then answers only them. Metrics and
 the probes /-/healthy and /-/ready are at DOCGAUGE_SITE_METRICS_ADDRESS. Until
 serve has read what the logs had at the start, it is not ready, and answers
-questions with 503: incomplete numbers would be taken for settled ones.
+questions with 503: incomplete numbers would be taken for settled ones. A log
+that cannot be read makes the answers 503 that need its lines.
 
 SIGTERM finishes the requests and the commit under way. docgauge site check
 tries the settings.
@@ -179,12 +180,8 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 			log.Log(ctx, s.jobs.Level(), "agent jobs: "+s.jobs.Jailed())
 		}
 	}
-	caughtUp := func() bool {
-		_, caughtUp := collector.Sources()
-		return caughtUp
-	}
 	service := c.SiteServer()
-	service.Handler = exposition.Count(answers.NewService(projects, caughtUp, options).Handler())
+	service.Handler = exposition.Count(answers.NewService(projects, collector.Lacks, options).Handler())
 	service.Peers, service.Logger = s.peers, log
 	api, err := server.Listen(service)
 	if err != nil {

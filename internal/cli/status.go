@@ -112,6 +112,9 @@ func (a *Program) printStatus(r coverage.Status, words wording) error {
 	for _, one := range r.Refused {
 		text.Line(2, "%s", words.refused(one, a.now()))
 	}
+	for _, e := range r.Early {
+		text.Line(2, "%s", words.early(e))
+	}
 	for _, l := range r.Lacking {
 		text.Line(2, "%s", words.lacking(l, a.now()))
 	}

@@ -85,6 +85,19 @@ func (w wording) refused(r view.Refused, now time.Time) string {
 		format.Clock(r.Until, now), setting)
 }
 
+// early says that windows are not exported because they begin before the service has data.
+func (w wording) early(e coverage.Early) string {
+	of := ""
+	if w.several {
+		of = " of " + w.names.Of(e.Project)
+	}
+	if e.DataFrom == nil {
+		return fmt.Sprintf("the service has no data%s yet: nothing is exported until it has; each export asks once", of)
+	}
+	return fmt.Sprintf("not exported: %s%s that begin before %s, the first day with data; --from and --to read them",
+		format.Plural(e.Windows, "window"), of, e.DataFrom)
+}
+
 // days names a window by its days: 21 Nov, 9–15 Nov, Oct 2026, and one of many that
 // overlap by the last of them, to 21 Nov.
 func (w wording) days(k analytics.Key) string { return w.span(k.Granularity, k.Window, k.Window) }

@@ -118,6 +118,8 @@ type Plan struct {
 	// Refused are the projects and reports that the service refuses, and that are not asked for now. Their
 	// windows are not among those that wait.
 	Refused []view.Refused
+	// Early has the projects with windows that begin before the service has data.
+	Early []Early
 }
 
 // StillAside is how many windows wait because they were set aside, alone or with their project or report.
@@ -127,6 +129,14 @@ func (p Plan) StillAside() int {
 		n += r.Windows
 	}
 	return n
+}
+
+// Early is how many windows of a project are not exported because they begin before the first day with data.
+type Early struct {
+	Project string `json:"project"`
+	// DataFrom is that day; nil while there is none.
+	DataFrom *analytics.Date `json:"data_from"`
+	Windows  int             `json:"windows"`
 }
 
 // Lacking is a report that the service does not have.
@@ -170,6 +180,9 @@ func (s Selection) PlanOver(
 	}
 	p.Due, p.Waiting = due, waiting
 	for _, project := range p.Input.Projects {
+		if early := s.early(p.Input, project); early.Windows > 0 {
+			p.Early = append(p.Early, early)
+		}
 		for _, report := range p.Input.Reports {
 			until, lacks := p.Ledger.Learned.Lacks(schedule.Source{Project: project, Report: report}, now)
 			if lacks {
@@ -205,6 +218,26 @@ func (p *Plan) splitRefused() {
 	})
 }
 
+// early returns how many windows of a project begin before the service has data; of those that are named, none is left
+// out.
+func (s Selection) early(in schedule.Input, project string) Early {
+	e := Early{Project: project}
+	day, known := in.DataFrom(project)
+	if !known || s.IsNamed() {
+		return e
+	}
+	if day != analytics.NoData {
+		e.DataFrom = &day
+	}
+	for _, report := range in.Reports {
+		for _, spec := range in.Specs {
+			of := schedule.Source{Project: project, Report: report}
+			e.Windows += schedule.Early(in, schedule.Wanted{Source: of, Spec: spec})
+		}
+	}
+	return e
+}
+
 // input returns the input of the plan.
 func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Input, error) {
 	in := schedule.Input{
@@ -218,7 +251,8 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			_, lacks := l.Learned.Lacks(of, now)
 			return lacks
 		},
-		Refused: l.Learned.Refused,
+		Refused:  l.Learned.Refused,
+		DataFrom: l.Learned.DataFrom,
 		Lost: func(k analytics.Key) bool {
 			e := l.Entry(k)
 			return e != nil && e.Lost()

@@ -37,12 +37,14 @@ type PlanReport struct {
 	Lacking []Lacking `json:"reports_lacking,omitempty"`
 	// Refused are the projects and reports that the service refuses, although it accepts the key for others.
 	Refused []view.Refused `json:"refused,omitempty"`
+	// Early has the projects with windows that begin before the service has data.
+	Early []Early `json:"before_data,omitempty"`
 }
 
 // NewPlanReport returns the windows of a plan and their cost in requests.
 func NewPlanReport(p Plan) PlanReport {
 	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget, Named: p.Named,
-		Lacking: p.Lacking, Refused: p.Refused}
+		Lacking: p.Lacking, Refused: p.Refused, Early: p.Early}
 	for _, item := range p.Due {
 		w := plannedWindow(p, item)
 		if w.Basis == schedule.BasisUnknown {

@@ -29,6 +29,8 @@ type Status struct {
 	Lacking []Lacking `json:"reports_lacking,omitempty"`
 	// Refused are the projects and reports that the service refuses, although it accepts the key for others.
 	Refused []view.Refused `json:"refused,omitempty"`
+	// Early has the projects with windows that begin before the service has data.
+	Early []Early `json:"before_data,omitempty"`
 	// Owed counts windows that a sink lacks, by sink.
 	Owed    map[string]int `json:"windows_owed"`
 	LastRun *analytics.Run `json:"last_run"`
@@ -77,7 +79,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 			r.Coverage = append(r.Coverage, g)
 		}
 	}
-	r.Sinks, r.Owed, r.Budget, r.Lacking = c.Sinks, map[string]int{}, p.Budget, p.Lacking
+	r.Sinks, r.Owed, r.Budget, r.Lacking, r.Early = c.Sinks, map[string]int{}, p.Budget, p.Lacking, p.Early
 	r.Refused = p.Refused
 	r.Unverified, r.SetAside, r.Waiting = []unverifiedWindow{}, l.setAside(in), []PlannedWindow{}
 	for _, sink := range c.Sinks {

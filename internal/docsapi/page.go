@@ -34,6 +34,9 @@ type member struct {
 	value any
 }
 
+// optional reads a member that may be absent.
+type optional func() error
+
 // pageDecoder reads one page token by token, because decoding into structs needs 1.6 times the CPU
 // time. The token decoder checks the syntax and that no name comes twice; this type checks which
 // members are there, and their kinds. Strings may contain what is not Unicode (see path).
@@ -48,7 +51,8 @@ type pageDecoder struct {
 // decode reads the answer for at most maxRows rows of a report (specification, sections 4.3, 2.2 and 2.3).
 // An empty path is a path, unless that is the site. Unknown members are skipped. Errors wrap errCut where
 // the body ends too early, else errShape, name the member and the byte, and are malformed where the body is
-// still a page. body is not kept.
+// still a page. body is not kept. A dataFrom of another kind counts as absent: other services may mean something else
+// by it.
 func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R]) (page analytics.Page[R], err error) {
 	d := &pageDecoder{
 		tokens: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
@@ -91,6 +95,10 @@ func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R]) (page ana
 			})
 		}},
 		{"hasMore", &page.HasMore},
+		{"dataFrom", optional(func() (err error) {
+			page.DataFrom, err = d.dataFrom()
+			return err
+		})},
 	})
 	if err == nil {
 		if _, err = d.tokens.ReadToken(); err == nil {
@@ -201,7 +209,7 @@ func (d *pageDecoder) object(members []member) error {
 	}
 	var missing []string
 	for i, m := range members {
-		if seen&(1<<i) == 0 {
+		if _, may := m.value.(optional); !may && seen&(1<<i) == 0 {
 			missing = append(missing, m.name)
 		}
 	}
@@ -224,6 +232,8 @@ func (d *pageDecoder) value(m member) (err error) {
 			err = d.broken("want human, ai or neither")
 		}
 	case func() error:
+		err = to()
+	case optional:
 		err = to()
 	}
 	return err
@@ -265,6 +275,22 @@ func (d *pageDecoder) count() (int64, error) {
 		}
 	}
 	return 0, d.broken("want an integer from 0 to 2^63-1")
+}
+
+// dataFrom reads the first day with data: NoData for null, nil for what is no date.
+func (d *pageDecoder) dataFrom() (*analytics.Date, error) {
+	raw, err := d.tokens.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	day := analytics.NoData
+	if raw.Kind() == jsontext.KindNull {
+		return &day, nil
+	}
+	if raw.Kind() != jsontext.KindString || day.UnmarshalText(unquoted(raw)) != nil {
+		return nil, nil
+	}
+	return &day, nil
 }
 
 // path reads a path and keeps it as [analytics.EscapePath] says.

@@ -30,6 +30,14 @@ var onePageWant = analytics.VisitorsPage{
 
 func TestDecodePage(t *testing.T) {
 	longest := "/" + strings.Repeat("é", maxPath/2-1) + "a"
+	with := func(from string) string {
+		return strings.Replace(onePage, `,"hasMore"`, `,"dataFrom":`+from+`,"hasMore"`, 1)
+	}
+	dated := func(day analytics.Date) analytics.VisitorsPage {
+		page := onePageWant
+		page.DataFrom = &day
+		return page
+	}
 	for name, tc := range map[string]struct {
 		body string
 		want analytics.VisitorsPage
@@ -43,6 +51,10 @@ func TestDecodePage(t *testing.T) {
 		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.VisitorsPage{
 			Totals: onePageWant.Totals, HasMore: true,
 			Rows: []analytics.Row{{Path: longest, Human: 1, AI: 2, Total: 2}}}},
+		"data from":       {with(`"2026-11-16"`), dated(20773)},
+		"no data":         {with(`null`), dated(analytics.NoData)},
+		"data from 7":     {with(`7`), onePageWant},
+		"data from a sea": {with(`"sea"`), onePageWant},
 		"no row": {`{"hasMore":false,"visitors":[],"totals":{"total":0,"ai":0,"human":0}}`,
 			analytics.VisitorsPage{Rows: []analytics.Row{}}},
 		"greatest count, odd paths": {

@@ -43,6 +43,8 @@ type run struct {
 	health        health
 	// sources are those of which a window was started.
 	sources map[schedule.Source]sourceContext
+	// hasEarly: pending windows may begin before the service has data, as an answer has said.
+	hasEarly bool
 	// sharing has the windows that wait for the pages of another one of the same days, given
 	// those that have got them.
 	sharing map[schedule.Days]*sharing
@@ -209,6 +211,7 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 		return -1, true
 	}
 	r.dropBarred()
+	r.dropEarly()
 	r.mu.Lock()
 	answered, underWay := r.health.answered, len(r.underWay) > 0
 	r.mu.Unlock()
@@ -398,9 +401,12 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int,
 			})
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errEarly):
+		r.e.count(func(s *Summary) { s.Early++ })
+	case err != nil:
 		r.classify(ctx, sending, item, fmt.Errorf("export %s: %w", item.Key, err))
-	} else {
+	default:
 		took := clock.Seconds(r.e.app.Now().Sub(started))
 		done := "window exported"
 		if item.Reason == schedule.ReasonOpen {
@@ -408,8 +414,11 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int,
 		}
 		r.log.With(item.Key.Attrs()).Info(done, "reason", string(item.Reason), "took_seconds", took)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.locked(func() { r.forgetEstimate(item) })
+}
+
+// forgetEstimate removes a window from what the run still has to do. The caller holds mu.
+func (r *run) forgetEstimate(item schedule.Item) {
 	if c, ok := r.estimates[item.Key]; ok {
 		delete(r.estimates, item.Key)
 		r.need -= c.requests
@@ -429,6 +438,7 @@ func (r *run) readOpen(ctx context.Context, k analytics.Key, turn int) error {
 	if err != nil {
 		return err
 	}
+	r.noteDataFrom(ctx, k.Project, page.DataFrom)
 	r.noteAnswer(ctx, schedule.SourceOf(k))
 	if err := r.e.ledger.SetOpen(ctx, k, page.Totals, at); err != nil {
 		return err

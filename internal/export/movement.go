@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -123,6 +124,50 @@ func (r *run) deferWindow(ctx context.Context, item schedule.Item, requests int)
 	})
 	if first && r.work.Policy.HeldBackSince(item.Key).IsZero() {
 		r.setLearned(ctx, schedule.SeriesOf(item.Key), schedule.HeldBack, int(item.From))
+	}
+}
+
+// noteDataFrom keeps from which day on the service has data of a project, as an answer says. If that is earlier than
+// was known, windows are due that are not in the plan.
+func (r *run) noteDataFrom(ctx context.Context, project string, day *analytics.Date) {
+	series, n := schedule.DataSeries(project), schedule.DataNumber(day)
+	former := r.learned(series, schedule.DataFrom)
+	wasKnown := !former.At.IsZero()
+	if !wasKnown && day == nil {
+		return
+	}
+	if !wasKnown || n != former.N {
+		r.setLearned(ctx, series, schedule.DataFrom, n)
+	}
+	if wasKnown && n < former.N {
+		r.e.count(func(s *Summary) { s.replan = true })
+	}
+	if !wasKnown || n != former.N || n == int(analytics.NoData) {
+		r.locked(func() { r.hasEarly = true })
+	}
+}
+
+// dropEarly removes the windows that begin before the service has data from those that are pending.
+func (r *run) dropEarly() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.hasEarly {
+		return
+	}
+	r.hasEarly = false
+	dropped := map[string]int{}
+	r.pending = slices.DeleteFunc(r.pending, func(item schedule.Item) bool {
+		from, known := r.work.Learned.DataFrom(item.Project)
+		if !known || !item.IsEarly(from) {
+			return false
+		}
+		r.forgetEstimate(item)
+		dropped[item.Project]++
+		return true
+	})
+	for project, n := range dropped {
+		r.e.count(func(s *Summary) { s.Early += n })
+		r.log.Info("windows not exported: they begin before the service has data", "project", project, "windows", n)
 	}
 }
 

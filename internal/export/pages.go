@@ -25,6 +25,8 @@ var (
 	// errNoTotals: the same of totals that are zero, over rows with visitors.
 	errNoTotals = errors.New("the service sends totals of zero over rows with visitors; " +
 		"the former reading is kept")
+	// errEarly: the window begins before the service has data. It would be exported as one without readers.
+	errEarly = errors.New("the window begins before the service has data")
 	// errRepeats ends a reading that would never end.
 	errRepeats = errors.New("the service sends the same rows again at another offset")
 )

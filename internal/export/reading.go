@@ -23,6 +23,8 @@ type freshPage struct {
 type page interface {
 	offset() int
 	info() spool.PageInfo
+	// dataFrom is as in [analytics.Page].
+	dataFrom() *analytics.Date
 	// names writes what tells each row from the others of its window.
 	names(to *maphash.Hash)
 	appendTo(l *spool.PageLog) error
@@ -47,6 +49,7 @@ var reports = [...]func(context.Context, pageReader, docsapi.VisitorsQuery) (pag
 type pageOf[R any] struct{ analytics.Page[R] }
 
 func (p pageOf[R]) offset() int                     { return p.Offset }
+func (p pageOf[R]) dataFrom() *analytics.Date       { return p.DataFrom }
 func (p pageOf[R]) info() spool.PageInfo            { return spool.InfoOf(p.Page) }
 func (p pageOf[R]) appendTo(l *spool.PageLog) error { return spool.Append(l, p.Page) }
 
@@ -201,7 +204,12 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 	if err != nil {
 		return got, err
 	}
+	from := got.page.dataFrom()
+	w.run.noteDataFrom(ctx, w.item.Project, from)
 	w.run.noteAnswer(ctx, schedule.SourceOf(w.item.Key))
+	if from != nil && w.item.IsEarly(*from) {
+		return got, errEarly
+	}
 	if offset == 0 && w.maybeCut(got.page.info(), limit) {
 		got.page = got.page.doubted()
 	}

@@ -128,6 +128,7 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 		return err
 	}
 	o.Selection.Again = false
+	replanned := false
 	for {
 		// What earlier runs, or an earlier pass whose sink was down, left in the spool
 		// is delivered first.
@@ -140,6 +141,13 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 		}
 		if err != nil {
 			return err
+		}
+		if s.replan && !replanned && len(s.Errors) == 0 && ctx.Err() == nil {
+			replanned = true // once: a service that says now this, now that must not keep the run going
+			if ledger, err = e.ledgerNow(ctx); err != nil {
+				return err
+			}
+			continue
 		}
 		if !o.Wait || !s.BudgetSpent || s.Left == 0 || ctx.Err() != nil {
 			break

@@ -64,6 +64,8 @@ type Summary struct {
 	// StillAside counts windows that were set aside before the run, alone or with their project or report, and
 	// that were not read yet.
 	StillAside int `json:"windows_still_set_aside"`
+	// Early counts windows that were planned and are not exported because they begin before the service has data.
+	Early int `json:"windows_before_data"`
 	// Left counts windows that are still due.
 	Left         int       `json:"windows_left"`
 	LeftRequests int       `json:"requests_left"`
@@ -85,6 +87,8 @@ type Summary struct {
 	alike map[string]*analytics.Alike
 	// BudgetSpent reports whether the budget is why windows are left.
 	BudgetSpent bool `json:"-"`
+	// replan: windows may be due that were not in the plan.
+	replan bool
 	// wanted is how many requests must be free for the first window that is left; 0 is one.
 	wanted int
 }

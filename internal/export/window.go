@@ -385,7 +385,7 @@ func (w *window) leave(err error) error {
 		ok && e.Status == http.StatusOK &&
 			e.Outcome == docsapi.Permanent
 	closeLog := w.log.Close
-	if outsideSpec && w.log.Reading() >= w.maxReadings() {
+	if errors.Is(err, errEarly) || outsideSpec && w.log.Reading() >= w.maxReadings() {
 		closeLog = w.log.Discard
 	}
 	if cerr := closeLog(); cerr != nil {

@@ -193,8 +193,8 @@ func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) e
 			"`docgauge export`; today only docgauge site and the sandbox offer that report", from.Location(),
 			s.report, s.report)
 	case len(ids) == 0:
-		return noAnswer("the archive %s has no window: run `docgauge export` first, "+
-			"or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+		return noAnswer("the archive %s has no window: run `docgauge export` first (`docgauge plan` says what it "+
+			"exports), or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
 	case len(kinds) == 0:
 		return UnknownProjectError(fmt.Sprintf("project %.140q has no window%s in the archive %s; %s",
 			project, s.ofReport(), from.Location(), format.DidYouMean(project, ids)))

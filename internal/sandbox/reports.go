@@ -23,15 +23,17 @@ var (
 
 // content is the answer of a report.
 type content interface {
-	page(limit, offset int) any
+	page(limit, offset int, dataFrom *analytics.Date) any
 	weight() int // in rows of visitors
 }
 
-func (a answer) page(limit, offset int) any { return site.NewPage(a.totals, a.rows, limit, offset) }
-func (a answer) weight() int                { return len(a.rows) }
+func (a answer) page(limit, offset int, dataFrom *analytics.Date) any {
+	return site.NewPage(a.totals, a.rows, limit, offset, dataFrom)
+}
+func (a answer) weight() int { return len(a.rows) }
 
-func (a agentsAnswer) page(limit, offset int) any {
-	return site.NewAgentsPage(a.totals, a.rows, limit, offset)
+func (a agentsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
+	return site.NewAgentsPage(a.totals, a.rows, limit, offset, dataFrom)
 }
 func (a agentsAnswer) weight() int { return 2 * len(a.rows) }
 
@@ -46,10 +48,14 @@ func serve[A content](s *Sandbox, r report[A]) site.Reporter {
 		if err != nil {
 			return nil, err
 		}
+		dataFrom, err := s.dataFrom(p, c.Now)
+		if err != nil {
+			return nil, err
+		}
 		if rows := s.config.Faults.PageRows; rows > 0 {
 			q.Limit = min(q.Limit, rows)
 		}
-		page := a.page(q.Limit, q.Offset)
+		page := a.page(q.Limit, q.Offset, dataFrom)
 		beginsWindow := func(d analytics.Date) bool { return d.Time().Unix() == q.From }
 		if slices.ContainsFunc(s.config.Faults.BadWindows, beginsWindow) {
 			return malformed(page, r.name.String())
@@ -103,18 +109,35 @@ const (
 	answerOverhead = 256
 )
 
+// trafficOf returns the traffic of a project, and the reading of the event log that it is from: it takes the place of
+// synthetic traffic while it exists.
+func (s *Sandbox) trafficOf(p *project) (t traffic, reading uint64, err error) {
+	if s.log != nil {
+		if logged, n, err := s.log.read(p.name); err != nil || logged != nil {
+			return logged, n, err
+		}
+	}
+	return p.synthetic, 0, nil
+}
+
+// dataFrom returns the first day with events of a project; nil without any before now.
+func (s *Sandbox) dataFrom(p *project, now time.Time) (*analytics.Date, error) {
+	t, _, err := s.trafficOf(p)
+	if err != nil {
+		return nil, err
+	}
+	first, end := t.bounds()
+	if first >= end || first > analytics.DateOf(now) {
+		return nil, nil
+	}
+	return &first, nil
+}
+
 // answerOf counts w at now, or returns the former count.
 func answerOf[A content](s *Sandbox, r report[A], p *project, w interval, now time.Time) (none A, err error) {
-	var t traffic = p.synthetic
-	var reading uint64
-	if s.log != nil { // an event log takes the place of synthetic traffic while it exists
-		logged, n, err := s.log.read(p.name)
-		if err != nil {
-			return none, err
-		}
-		if logged != nil {
-			t, reading = logged, n
-		}
+	t, reading, err := s.trafficOf(p)
+	if err != nil {
+		return none, err
 	}
 	p.mu.Lock()
 	faults, drift := s.config.Faults, p.drift

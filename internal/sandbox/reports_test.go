@@ -66,7 +66,8 @@ func TestDefaultsAndEnds(t *testing.T) {
 		t.Error("hasMore on the page with the last row")
 	}
 	empty := get(s, path+"?dateFrom=2026-10-12&dateTo=2026-10-12").Body.String()
-	if want := `{"totals":{"human":0,"ai":0,"total":0},"visitors":[],"hasMore":false}`; empty != want {
+	want := `{"totals":{"human":0,"ai":0,"total":0},"visitors":[],"hasMore":false,"dataFrom":"2026-06-16"}`
+	if empty != want {
 		t.Errorf("empty window: %s", empty)
 	}
 }
@@ -255,6 +256,6 @@ func FuzzVisitorsQuery(f *testing.F) {
 		}
 		a, err := answerOf(s, visitorsReport, p, interval{q.From, q.To}, time.Unix(noon.Unix(), 0))
 		check(t, err)
-		site.NewPage(a.totals, a.rows, q.Limit, q.Offset)
+		site.NewPage(a.totals, a.rows, q.Limit, q.Offset, nil)
 	})
 }

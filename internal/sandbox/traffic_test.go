@@ -222,7 +222,8 @@ const (
 func TestMovingDaysMoveWithTheClock(t *testing.T) {
 	now := midnight
 	s := newTest(t, Config{Pages: 50, Faults: Faults{Moving: time.Hour}, Now: func() time.Time { return now }})
-	still := newTest(t, Config{Pages: 50, Now: func() time.Time { return midnight.AddDate(0, 0, 7) }})
+	still := newTest(t, Config{Pages: 50, Days: DefaultDays + 7,
+		Now: func() time.Time { return midnight.AddDate(0, 0, 7) }})
 	if got, want := body(t, s, theDay), body(t, still, theDay); got != want {
 		t.Error("at its end the day is not as it is without latecomers")
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"reflect"
 	"sync"
@@ -29,6 +30,9 @@ const (
 	pathBytes = 72
 	// answerBytes is an answer besides its rows.
 	answerBytes = 28 << 10
+	// trustedMonths is how many months may be between a day with facts and today so that the day, even if it is the only
+	// one for long, counts as the first: a server's clock that was wrong must not move it by years.
+	trustedMonths = 25
 	// heldFor is how long an answer is held that nobody asks for.
 	heldFor = 10 * time.Minute
 )
@@ -48,7 +52,7 @@ type report struct {
 
 // content is the answer of a report. It never changes.
 type content interface {
-	page(limit, offset int) any
+	page(limit, offset int, dataFrom *analytics.Date) any
 	write(*json.Encoder) error
 	bytes() int
 }
@@ -56,7 +60,7 @@ type content interface {
 // newReport returns the report that counts facts and makes pages of the answer.
 func newReport[T, R, P any](
 	count func(_ *facts.Store, _ context.Context, project string, from, to analytics.Date) (facts.Answer[T, R], error),
-	page func(totals T, rows []R, limit, offset int) P,
+	page func(totals T, rows []R, limit, offset int, dataFrom *analytics.Date) P,
 ) report {
 	with := func(a facts.Answer[T, R]) content { return &contentOf[T, R, P]{a, page} }
 	return report{empty: with(facts.Answer[T, R]{}),
@@ -74,11 +78,11 @@ func newReport[T, R, P any](
 
 type contentOf[T, R, P any] struct {
 	answer facts.Answer[T, R]
-	toPage func(totals T, rows []R, limit, offset int) P
+	toPage func(totals T, rows []R, limit, offset int, dataFrom *analytics.Date) P
 }
 
-func (c *contentOf[T, R, P]) page(limit, offset int) any {
-	return c.toPage(c.answer.Totals, c.answer.Rows, limit, offset)
+func (c *contentOf[T, R, P]) page(limit, offset int, dataFrom *analytics.Date) any {
+	return c.toPage(c.answer.Totals, c.answer.Rows, limit, offset, dataFrom)
 }
 
 func (c *contentOf[T, R, P]) write(e *json.Encoder) error { return e.Encode(c.answer) }
@@ -137,25 +141,38 @@ func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
 }
 
 // page answers a query with one page of a report.
-func (a *Answers) page(c *Call, q Query, name analytics.Report, r report) (any, error) {
+func (a *Answers) page(
+	c *Call, q Query, name analytics.Report, r report, lacks func(project string, to analytics.Date) error,
+) (any, error) {
 	today := analytics.DateOf(c.Now)
 	window, err := windowOf(q, today)
 	if err != nil {
 		return nil, err
 	}
-	if oldest := OldestDay(today, a.retention); a.retention > 0 && window.From < oldest && window.From < window.To {
+	oldest := analytics.Date(math.MinInt32)
+	if a.retention > 0 {
+		oldest = OldestDay(today, a.retention)
+	}
+	if window.From < oldest && window.From < window.To {
 		// Nothing is no answer: it would take the place of the true one in the client's files.
 		return nil, Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
 			"are kept (DOCGAUGE_SITE_RETENTION)", window.From, oldest, a.retention)
 	}
+	if err := lacks(c.Project, window.To); err != nil {
+		return nil, err
+	}
+	dataFrom, err := a.store.FirstDay(c.Context(), c.Project, oldest, OldestDay(today, trustedMonths))
 	reading := heldKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Window: window}}
-	if q.Offset > 0 {
+	if q.Offset > 0 && err == nil {
 		if found := a.find(reading); found != nil {
 			a.Held.Add(1)
-			return found.page(q.Limit, q.Offset), nil
+			return found.page(q.Limit, q.Offset, dataFrom), nil
 		}
 	}
-	found, err := a.newest(c.Context(), reading.question, r)
+	var found *answer
+	if err == nil {
+		found, err = a.newest(c.Context(), reading.question, r)
+	}
 	switch {
 	case err != nil && c.Context().Err() != nil:
 		return nil, ErrDropped // the client has gone
@@ -166,7 +183,7 @@ func (a *Answers) page(c *Call, q Query, name analytics.Report, r report) (any, 
 			"the log of docgauge site serve says why", c.Project, window)
 	}
 	a.hold(reading, found)
-	return found.page(q.Limit, q.Offset), nil
+	return found.page(q.Limit, q.Offset, dataFrom), nil
 }
 
 // OldestDay is the first day that is kept for some months.

@@ -30,7 +30,7 @@ type testSite struct {
 	key     string
 	now     atomic.Int64 // Unix seconds
 	pages   []string
-	behind  bool // the logs have not been read
+	lacks   error // the answers lack lines
 }
 
 // eachReport tests a site by each of its reports.
@@ -62,7 +62,7 @@ func (s *testSite) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 // serve is what a new process does.
 func (s *testSite) serve() {
 	s.answers = NewAnswers(s.store, CollectOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler), Retention: 3})
-	s.handler = s.answers.NewService([]string{"prj_a", "prj_b"}, func() bool { return !s.behind },
+	s.handler = s.answers.NewService([]string{"prj_a", "prj_b"}, func(string, analytics.Date) error { return s.lacks },
 		ServiceOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler)}).Handler()
 }
 
@@ -197,6 +197,38 @@ func testWindows(t *testing.T, s *testSite) {
 			t.Errorf("%s: %d %s, want 400", query, code, body)
 		case want != refused && (code != http.StatusOK || err != nil || p.Total != want):
 			t.Errorf("%s: %d %s, %v, want %d readers", query, code, body, err, want)
+		}
+	}
+}
+
+// TestDataFrom: each answer says from which day on the project has facts, whatever its window.
+func TestDataFrom(t *testing.T) { eachReport(t, testDataFrom) }
+
+func testDataFrom(t *testing.T, s *testSite) {
+	for _, step := range []struct {
+		day       string // that gets facts
+		retention int
+		want      string
+	}{
+		{"", 3, `null`},
+		{"2026-10-19", 3, `"2026-10-19"`},
+		{"2026-09-02", 3, `"2026-09-02"`},
+		{"2026-06-30", 3, `"2026-09-02"`}, // older than the retention
+		{"", 600, `"2026-06-30"`},
+		{"2019-05-05", 600, `"2026-06-30"`}, // a wrong clock
+		{"2019-06-05", 600, `"2019-05-05"`}, // others within a month
+		{"", 0, `"2019-05-05"`},
+		{"", 3, `"2026-09-02"`},
+	} {
+		if step.day != "" {
+			s.add(step.day, "ann", "/a", "/b")
+		}
+		s.answers.retention = step.retention
+		for _, query := range []string{"", "dateFrom=2026-10-19&dateTo=2026-10-20", "dateFrom=2026-10-19&limit=1&offset=1",
+			"dateFrom=2026-10-18&dateTo=2026-10-18"} {
+			if code, body := s.get(query, s.key); code != http.StatusOK || !strings.Contains(body, `"dataFrom":`+step.want) {
+				t.Errorf("%+v, %q: %d %s", step, query, code, body)
+			}
 		}
 	}
 }
@@ -386,12 +418,12 @@ func TestDamageIsNoAnswer(t *testing.T) {
 // TestNotCaughtUp: numbers that lack lines are not given.
 func TestNotCaughtUp(t *testing.T) {
 	s := newTestSite(t)
-	s.behind = true
+	s.lacks = Fail(http.StatusServiceUnavailable, "still being read")
 	code, body := s.get("", s.key)
 	if code != http.StatusServiceUnavailable || !strings.Contains(body, "still being read") {
 		t.Errorf("%d %s", code, body)
 	}
-	s.behind = false
+	s.lacks = nil
 	s.page("", s.key)
 }
 

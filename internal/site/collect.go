@@ -9,9 +9,9 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -52,7 +52,8 @@ type CollectOptions struct {
 // sourceStatus is what is known of a log.
 type sourceStatus struct {
 	facts.Source
-	Err string // why it cannot be read
+	Err    string // why it cannot be read
+	IsRead bool   // once since the start, without an error
 }
 
 // Projects are the ids of the projects of a site: those of the settings, then those that sources name.
@@ -88,10 +89,9 @@ type Collector struct {
 
 	mu     sync.Mutex
 	status []sourceStatus
-	ready  bool
-	failed error // of the last look at the logs
+	failed error // of the last look at the logs, or of keeping what they had
 
-	warned time.Time // of logs that were never read
+	warned time.Time // of logs without a line
 }
 
 // NewCollector returns a collector of sources into a store.
@@ -103,15 +103,54 @@ func NewCollector(r *Rules, sources []logs.Source, s *facts.Store, o CollectOpti
 	return c
 }
 
-// Sources returns what is known of the logs, and whether all that there was has been read once.
+// Sources returns what is known of the logs, and whether each has been read once without an error.
 func (c *Collector) Sources() (all []sourceStatus, caughtUp bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all = slices.Clone(c.status)
+	all, caughtUp = slices.Clone(c.status), true
 	for i := range all {
 		all[i].Lines = maps.Clone(all[i].Lines)
+		caughtUp = caughtUp && all[i].IsRead
 	}
-	return all, c.ready
+	return all, caughtUp
+}
+
+// Lacks returns the refusal of an answer about days of a project that end before to, if it could lack lines, which
+// clients would take for settled: while nothing can be kept; until each source that can feed the project has been read
+// once without an error; and after the newest line of one that cannot be read now. It names no path.
+func (c *Collector) Lacks(project string, to analytics.Date) error {
+	const (
+		soon, later = "5", "300" // seconds
+		where       = "/-/ready of the metrics address and the log of docgauge site serve say why"
+	)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		return Fail(http.StatusServiceUnavailable, "what the logs have cannot be kept, and answers would lack it: "+
+			where).With("Retry-After", later)
+	}
+	for i, s := range c.status {
+		switch {
+		case !c.feeds(i, project):
+		case s.Err != "" && (!s.IsRead || to.Time().Unix() > s.Watermark):
+			lacking := "which has not been read since the start"
+			if s.IsRead {
+				lacking = "whose newest line is of " + s.Newest().Format(time.RFC3339)
+			}
+			return Fail(http.StatusServiceUnavailable, "log %d of DOCGAUGE_SITE_LOGS, %s, cannot be read, and the answer "+
+				"would lack its lines: "+where, i+1, lacking).With("Retry-After", later)
+		case !s.IsRead:
+			return Fail(http.StatusServiceUnavailable, "the logs are still being read after the start: "+
+				"ask again when /-/ready of the metrics address says ready").With("Retry-After", soon)
+		}
+	}
+	return nil
+}
+
+// feeds reports whether a source can have lines of a project.
+func (c *Collector) feeds(source int, project string) bool {
+	of := c.sources[source].Project
+	return of == "" || of == project
 }
 
 // Failed returns why nothing is collected now; nil if it is.
@@ -126,7 +165,6 @@ func (c *Collector) ended(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = err
-	c.ready = c.ready || err == nil
 }
 
 // Run collects until ctx ends. What cannot be written is tried again: the logs keep it.
@@ -326,14 +364,32 @@ func (s *session) poll(ctx context.Context) error {
 	if err := s.commit(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // not all was read
+	}
+	failed, ok := errors.AsType[logs.SourceErrors](err)
+	if err != nil && !ok {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, src := range s.sources {
-		if s.status[i].Err = ""; err != nil && strings.Contains(err.Error(), src.Name) {
-			s.status[i].Err = err.Error()
+	for i := range s.status {
+		src, before := &s.status[i], s.status[i].Err
+		if src.Err = ""; failed[i] != nil {
+			src.Err = failed[i].Error()
+		} else if !s.follower.IsBehind(i) {
+			src.IsRead = true
+		}
+		switch {
+		case src.Err == before:
+		case src.Err == "":
+			s.Logger.Info("log can be read again", "log", src.Name)
+		default:
+			s.Logger.Error("log cannot be read; answers that need its lines are 503 until it can", "log", src.Name,
+				"error", failed[i])
 		}
 	}
-	return context.Cause(ctx)
+	return nil
 }
 
 // take gives a chunk to a worker, and commits when there is enough.
@@ -492,8 +548,9 @@ func (s *session) tidy(ctx context.Context) error {
 	}
 	if now.Sub(s.warned) >= 24*time.Hour {
 		s.warned = now
-		for _, src := range s.sources {
-			if src.Watermark == 0 {
+		sources, _ := s.Sources()
+		for _, src := range sources {
+			if src.Watermark == 0 && src.Err == "" {
 				s.Logger.Warn("no line of a log was ever read: its days are answered as days without readers; "+
 					"is the path right?", "log", src.Name)
 			}
@@ -570,8 +627,8 @@ func (s *session) past(project string, t time.Time) bool {
 	if s.Now().Before(t) {
 		return false
 	}
-	for i, src := range s.Collector.sources {
-		if (src.Project == "" || src.Project == project) && s.sources[i].Watermark < t.Unix() {
+	for i := range s.sources {
+		if s.feeds(i, project) && s.sources[i].Watermark < t.Unix() {
 			return false
 		}
 	}

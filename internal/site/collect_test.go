@@ -361,6 +361,7 @@ func TestCollectingFails(t *testing.T) {
 func TestNeverRead(t *testing.T) {
 	w := newWorld(t, 9, time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC))
 	w.silent = true
+	w.ok(os.WriteFile(filepath.Join(w.dir, "other.log"), nil, 0o600))
 	w.start()
 	var said bytes.Buffer
 	w.session.Logger = slog.New(slog.NewTextHandler(&said, nil))
@@ -372,6 +373,71 @@ func TestNeverRead(t *testing.T) {
 			t.Errorf("after %d hours: want %d warnings of other.log:\n%s", hour, want, &said)
 		}
 		w.now = w.now.Add(time.Hour)
+	}
+}
+
+// TestLacks: answers that could lack lines are refused, and only those.
+func TestLacks(t *testing.T) {
+	dir := t.TempDir()
+	store, err := facts.Open(filepath.Join(dir, "site"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	now := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
+	today := analytics.DateOf(now)
+	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
+	c := NewCollector(rulesOf(t, Settings{}), []logs.Source{{Project: "prj_a", Where: a}, {Project: "prj_b", Where: b}},
+		store, CollectOptions{Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler)})
+	s, err := c.newSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.follower.Close() })
+	e := NewExposition(c, NewAnswers(store, c.CollectOptions), c.rules)
+	line := fmt.Sprintf("192.0.2.1 - - [%s] \"GET /a HTTP/1.1\" 200 5 \"-\" \"Mozilla/5.0 Firefox/120.0\"\n",
+		now.AddDate(0, 0, -2).Format("02/Jan/2006:15:04:05 -0700"))
+	write := func(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
+	for _, step := range []struct {
+		name   string
+		do     func() error
+		ready  string
+		wanted map[string]string // by project and days before today at which a window ends
+	}{
+		{"start", func() error { return nil }, "still being read",
+			map[string]string{"prj_a 0": "still being read", "prj_b 9": "still being read"}},
+		{"no b.log", func() error { return errors.Join(write(a, line), s.poll(t.Context())) }, "no such log",
+			map[string]string{"prj_a 0": "", "prj_b 0": "log 2 of", "prj_b 9": "log 2 of"}},
+		{"b.log", func() error { return errors.Join(write(b, line), s.poll(t.Context())) }, "",
+			map[string]string{"prj_a 0": "", "prj_b 0": "", "prj_b 9": ""}},
+		{"a directory", func() error {
+			return errors.Join(os.Remove(b), os.Mkdir(b, 0o700), write(b+".1", line), s.poll(t.Context()))
+		}, "is a directory",
+			map[string]string{"prj_a -1": "", "prj_b 2": "", "prj_b 1": "newest line is of 2026-01-08T12"}},
+		{"b.log again", func() error { return errors.Join(os.Remove(b), write(b, line), s.poll(t.Context())) }, "",
+			map[string]string{"prj_b 0": ""}},
+		{"disk full", func() error { c.ended(syscall.ENOSPC); return nil }, "not collected",
+			map[string]string{"prj_a 9": "cannot be kept", "prj_b 0": "cannot be kept"}},
+		{"space", func() error { c.ended(nil); return nil }, "", map[string]string{"prj_a 0": "", "prj_b 0": ""}},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		ready := strings.Join(e.Ready(), "; ")
+		if (ready == "") != (step.ready == "") || !strings.Contains(ready, step.ready) {
+			t.Errorf("%s: ready says %q, want %q", step.name, ready, step.ready)
+		}
+		for of, want := range step.wanted {
+			var project string
+			var ago int
+			_, _ = fmt.Sscan(of, &project, &ago)
+			err := c.Lacks(project, today-analytics.Date(ago))
+			r, _ := errors.AsType[*refusal](err)
+			if (r == nil) != (want == "") || r != nil && (!strings.Contains(r.Message, want) || r.Status != 503 ||
+				r.header.Get("Retry-After") == "" || strings.Contains(r.Message, dir)) {
+				t.Errorf("%s, %s: %v; want %q", step.name, of, err, want)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -148,8 +149,8 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 
 // Ready returns why answers may lack what the logs have; nothing if they do not.
 func (e *Exposition) Ready() (reasons []string) {
-	sources, caughtUp := e.collector.Sources()
-	if !caughtUp {
+	sources, _ := e.collector.Sources()
+	if slices.ContainsFunc(sources, func(s sourceStatus) bool { return !s.IsRead && s.Err == "" }) {
 		reasons = append(reasons, "the logs are still being read after the start")
 	}
 	if err := e.collector.Failed(); err != nil {

@@ -32,12 +32,14 @@ type Page struct {
 	Totals   analytics.Totals `json:"totals"`
 	Visitors []analytics.Row  `json:"visitors"`
 	HasMore  bool             `json:"hasMore"`
+	// DataFrom is the first day with data of the project; nil without any.
+	DataFrom *analytics.Date `json:"dataFrom"`
 }
 
 // NewPage returns the page of an answer that begins at offset, of at most limit rows.
-func NewPage(totals analytics.Totals, rows []analytics.Row, limit, offset int) Page {
+func NewPage(totals analytics.Totals, rows []analytics.Row, limit, offset int, dataFrom *analytics.Date) Page {
 	rows, more := rowsOf(rows, limit, offset)
-	return Page{totals, rows, more}
+	return Page{totals, rows, more, dataFrom}
 }
 
 // AgentsPage is the response body of the report of agents.
@@ -45,6 +47,8 @@ type AgentsPage struct {
 	Totals  []agentTotal         `json:"totals"`
 	Agents  []analytics.AgentRow `json:"agents"`
 	HasMore bool                 `json:"hasMore"`
+	// DataFrom is as in [Page].
+	DataFrom *analytics.Date `json:"dataFrom"`
 }
 
 // agentTotal is an agent on the whole site.
@@ -57,9 +61,9 @@ type agentTotal struct {
 }
 
 // NewAgentsPage is as [NewPage].
-func NewAgentsPage(totals, rows []analytics.AgentRow, limit, offset int) AgentsPage {
+func NewAgentsPage(totals, rows []analytics.AgentRow, limit, offset int, dataFrom *analytics.Date) AgentsPage {
 	rows, more := rowsOf(rows, limit, offset)
-	page := AgentsPage{[]agentTotal{}, rows, more}
+	page := AgentsPage{[]agentTotal{}, rows, more, dataFrom}
 	for _, t := range totals {
 		page.Totals = append(page.Totals, agentTotal{t.Agent, t.Class, t.Audience, t.Visitors, t.Requests})
 	}

@@ -87,10 +87,11 @@ type Call struct {
 	Accepted bool   // an agent POST was accepted
 }
 
-// NewService returns the API over the facts of a site. Keys are looked up in the store for each request. caughtUp
-// reports whether what the logs had at the start has been read: before that, a window that is long over can lack
-// readers, and clients would take it for settled.
-func (a *Answers) NewService(projects []string, caughtUp func() bool, o ServiceOptions) *Service {
+// NewService returns the API over the facts of a site. Keys are looked up in the store for each request. lacks returns
+// the refusal of an answer that could lack lines: see [Collector.Lacks].
+func (a *Answers) NewService(
+	projects []string, lacks func(project string, to analytics.Date) error, o ServiceOptions,
+) *Service {
 	o.FindKey = func(ctx context.Context, digest [sha256.Size]byte) (Credential, bool, error) {
 		k, found, err := a.store.FindAPIKey(ctx, digest)
 		return Credential{ID: k.ID, Project: k.Project, Scope: k.Scope}, found, err
@@ -99,11 +100,7 @@ func (a *Answers) NewService(projects []string, caughtUp func() bool, o ServiceO
 	o.Reports = map[analytics.Report]Reporter{}
 	for name, r := range reports {
 		o.Reports[name] = func(c *Call, q Query) (any, error) {
-			if !caughtUp() {
-				return nil, Fail(http.StatusServiceUnavailable, "the logs are still being read after the start: "+
-					"ask again when /-/ready of the metrics address says ready").With("Retry-After", "5")
-			}
-			return a.page(c, q, name, r)
+			return a.page(c, q, name, r, lacks)
 		}
 	}
 	return NewService(o)

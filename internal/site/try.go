@@ -100,7 +100,8 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 		}
 	}
 	if newest == nil {
-		problems = append(problems, errors.New("there is no such log yet: is the path right?"))
+		problems = append(problems, errors.New("there is no such log yet, and answers that need it are 503: "+
+			"is the path right?"))
 	}
 	small := t.Files == 1 && newest != nil && newest.Size() <= headSize // it was read
 	if err := errors.Join(problems...); err != nil || parser == nil || small ||

@@ -138,10 +138,12 @@ func serveAgents() http.HandlerFunc {
 		rows = append(rows, row(string(appendPath(nil, page)), (page+5*i)%agentsOfSite, 1+int64(page%700)))
 	}
 	slices.SortFunc(rows, analytics.AgentRow.Compare)
+	dataFrom := analytics.Date(0)
 	return func(w http.ResponseWriter, r *http.Request) {
 		limit, _ := strconv.Atoi(r.FormValue("limit")) // docgauge's own request
 		offset, _ := strconv.Atoi(r.FormValue("offset"))
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(site.NewAgentsPage(totals, rows, limit, offset)) // fails if the client is gone
+		page := site.NewAgentsPage(totals, rows, limit, offset, &dataFrom)
+		_ = json.NewEncoder(w).Encode(page) // fails if the client is gone
 	}
 }

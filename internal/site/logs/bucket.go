@@ -21,12 +21,14 @@ const bucketInterval = time.Minute
 type bucket struct {
 	inbox  *filestore.Inbox
 	listed time.Time
+	// failed is why some objects could not be read, until the next listing.
+	failed error
 }
 
 // bucket reads the objects that were not read to their end.
 func (p *poll) bucket(source int, where string, b *bucket) error {
 	if now := p.now(); now.Sub(b.listed) < bucketInterval {
-		return nil
+		return b.failed
 	}
 	var objects []filestore.Object
 	if err := b.inbox.List(p.ctx, func(o filestore.Object) { objects = append(objects, o) }); err != nil {
@@ -64,5 +66,6 @@ func (p *poll) bucket(source int, where string, b *bucket) error {
 		}
 		problems = append(problems, k.failed)
 	}
-	return errors.Join(problems...)
+	b.failed = errors.Join(problems...)
+	return b.failed
 }

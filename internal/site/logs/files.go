@@ -185,6 +185,9 @@ func (c *candidate) open() (*os.File, error) {
 	return file, nil
 }
 
+// errMissing: neither the file of a source nor one that was rotated from it is there, or nothing matches its glob.
+var errMissing = errors.New("there is no such log yet, and answers that need it are 503: is the path right?")
+
 // errChanged: the file was renamed or emptied while it was looked at. The next poll sees what became of it.
 var errChanged = errors.New("has just changed")
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,6 +158,8 @@ type Follower struct {
 	known   []*known
 	buckets map[int]*bucket
 	stdin   *stdin
+	// behind has the sources with a file that changed while the last poll looked at it.
+	behind map[int]bool
 
 	freeText int64 // freeText, but in a test
 }
@@ -211,16 +214,22 @@ func (k *known) close() (err error) {
 }
 
 // Poll calls each with what is new in every log, the oldest files first, and returns once it has read what was there
-// when it began. A log that cannot be read does not stop it: the error names those. After an error of each, which ends
-// the poll, make another Follower from the positions that were kept.
+// when it began. A log that cannot be read does not stop it: the error is [SourceErrors] then. After an error of each,
+// which ends the poll, make another Follower from the positions that were kept.
 func (f *Follower) Poll(ctx context.Context, each func(Chunk) error) error {
-	p := &poll{Follower: f, ctx: ctx, each: each, listed: map[string]int{}, paths: map[string]bool{}}
+	f.behind = map[int]bool{}
+	p := &poll{Follower: f, ctx: ctx, each: each, listed: map[string]int{}, paths: map[string]bool{},
+		problems: SourceErrors{}}
 	err := p.run()
 	if p.stopped != nil {
 		return p.stopped
 	}
 	return err
 }
+
+// IsBehind reports whether the next poll reads lines of a source that the last one should have read, because a file was
+// renamed or emptied while it was looked at.
+func (f *Follower) IsBehind(source int) bool { return f.behind[source] }
 
 // poll is one Poll.
 type poll struct {
@@ -230,7 +239,21 @@ type poll struct {
 	stopped  error           // by each or ctx
 	listed   map[string]int  // how many files a source has; without those that could not be listed
 	paths    map[string]bool // of files
-	problems []error
+	problems SourceErrors
+}
+
+// SourceErrors are the errors of the sources that a poll could not read, by their index.
+type SourceErrors map[int]error
+
+// Error returns the messages of all sources, each on a line.
+func (e SourceErrors) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap returns the errors in the order of the sources.
+func (e SourceErrors) Unwrap() (all []error) {
+	for _, source := range slices.Sorted(maps.Keys(e)) {
+		all = append(all, e[source])
+	}
+	return all
 }
 
 func (p *poll) run() error {
@@ -246,18 +269,23 @@ func (p *poll) run() error {
 	if p.stdin != nil && p.stopped == nil {
 		p.problem(p.stdin.source, p.stdin.poll(p))
 	}
-	return errors.Join(p.problems...)
+	if len(p.problems) == 0 {
+		return nil
+	}
+	return p.problems
 }
 
 // problem keeps an error of a source.
 func (p *poll) problem(source int, err error) {
 	where := p.sources[source].Where
 	switch {
-	case err == nil || errors.Is(err, errChanged):
+	case err == nil:
+	case errors.Is(err, errChanged):
+		p.behind[source] = true
 	case strings.HasPrefix(err.Error(), where):
-		p.problems = append(p.problems, err)
+		p.problems[source] = errors.Join(p.problems[source], err)
 	default:
-		p.problems = append(p.problems, fmt.Errorf("%s: %w", where, err))
+		p.problems[source] = errors.Join(p.problems[source], fmt.Errorf("%s: %w", where, err))
 	}
 }
 

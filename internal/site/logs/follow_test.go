@@ -464,7 +464,7 @@ func TestRefused(t *testing.T) {
 		lines string
 		fault string
 	}{
-		"nothing": {func(*watch, string) error { return nil }, "", ""},
+		"nothing": {func(*watch, string) error { return nil }, "", "no such log"},
 		"directory": {func(_ *watch, path string) error { return os.Mkdir(path, 0o700) }, "",
 			"is a directory: name the logs"},
 		"pipe":   {func(_ *watch, path string) error { return syscall.Mkfifo(path, 0o600) }, "", "is a named pipe"},
@@ -472,7 +472,7 @@ func TestRefused(t *testing.T) {
 		"link to a pipe": {func(w *watch, path string) error {
 			return errors.Join(syscall.Mkfifo(w.path("pipe"), 0o600), os.Symlink(w.path("pipe"), path))
 		}, "", "is a named pipe"},
-		"link to nothing": {func(_ *watch, path string) error { return os.Symlink("nothing", path) }, "", ""},
+		"link to nothing": {func(_ *watch, path string) error { return os.Symlink("nothing", path) }, "", "no such log"},
 		"link in a ring":  {func(_ *watch, path string) error { return os.Symlink(path, path) }, "", "too many"},
 		"link of another user": {func(w *watch, path string) error {
 			if os.Getuid() != 0 {
@@ -504,6 +504,9 @@ func TestRefused(t *testing.T) {
 			if (err == nil) != (c.fault == "") || err != nil && (!strings.Contains(err.Error(), c.fault) ||
 				!strings.Contains(err.Error(), w.path("odd.log"))) {
 				t.Errorf("%v, want %q", err, c.fault)
+			}
+			if failed, ok := errors.AsType[SourceErrors](err); ok && (len(failed) != 1 || failed[0] == nil) {
+				t.Errorf("%v, want an error of the first source", failed)
 			}
 			w.want("", c.fault)
 			w.check(os.RemoveAll(w.path("odd.log")))
@@ -610,7 +613,7 @@ func TestEmptiedWhileRead(t *testing.T) {
 	w.write("a.log", old)
 	w.restart()
 	got, lost := map[string]int{}, 0
-	for range 3 {
+	for poll := range 3 {
 		w.check(w.Poll(t.Context(), func(c Chunk) error {
 			for line := range strings.Lines(string(c.Text)) {
 				got[line]++
@@ -625,6 +628,9 @@ func TestEmptiedWhileRead(t *testing.T) {
 			}
 			return nil
 		}))
+		if w.IsBehind(0) != (poll == 0) {
+			t.Errorf("poll %d: behind %v", poll, w.IsBehind(0))
+		}
 	}
 	for line := range strings.Lines(lines(0, 900)) {
 		if got[line] != 1 {
@@ -651,8 +657,8 @@ func TestForget(t *testing.T) {
 		t.Errorf("%d chunks, %d positions", len(w.chunks), len(w.positions))
 	}
 	w.check(os.Rename(w.path("a.log"), w.path("away")))
-	for range 3 {
-		w.want("", "")
+	for _, fault := range []string{"", "no such log", "no such log"} { // the file stays open for a minute
+		w.want("", fault)
 		w.now = w.now.Add(forgetAfter)
 	}
 	if len(w.positions) != 1 {
@@ -782,6 +788,8 @@ func TestBucket(t *testing.T) {
 	put("2026/04.gz", half[:len(half)-8])
 	put("2026/05", "five\n")
 	w.want("late half five", "after line 1: ends too early")
+	w.now = w.now.Add(-time.Minute)
+	w.want("", "04.gz") // also before the next listing
 	proxy.Set(nil)
 	w.want("", "04.gz") // not fetched again
 	if requests, _ := proxy.Seen(); len(requests) != 1 {

@@ -47,7 +47,7 @@ func (p *poll) files() {
 		if k.at != nil && k.at.isLive() {
 			k.active = p.now()
 		} else if p.now().Sub(k.active) >= grace {
-			p.problems = append(p.problems, k.close())
+			_ = k.close() // it was only read
 		}
 	}
 }
@@ -124,6 +124,13 @@ func (p *poll) find() (work []*known) {
 		p.problem(c.source, err)
 		if k != nil {
 			work = append(work, k)
+		}
+	}
+	for i, s := range p.sources {
+		if n, isListed := p.listed[s.Where]; isListed && n == 0 && !slices.ContainsFunc(p.known, func(k *known) bool {
+			return k.at != nil && k.at.source == i // it was renamed so that the glob does not match it any more
+		}) {
+			p.problem(i, errMissing)
 		}
 	}
 	for _, k := range p.known {
