@@ -106,7 +106,7 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	if err != nil {
 		return err
 	}
-	rules, err := site.ParseRules(siteSettings(c), a.now())
+	rules, err := site.ParseRules(siteSettings(c), a.now)
 	if err != nil {
 		return usageError{err}
 	}

@@ -76,7 +76,7 @@ var basicAuth = regexp.MustCompile(`(?m)^["']?basic_auth_users["']?[ \t]*:`)
 // readSite reads the settings of a site. The error names every setting that is wrong.
 func (a *Program) readSite(c config.Config) (s ownSite, err error) {
 	var errs [4]error
-	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.now())
+	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.now)
 	if s.sources, errs[1] = logs.ParseSources(c.SiteLogs); errs[1] != nil {
 		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
 	}

@@ -42,7 +42,7 @@ type host struct {
 
 // ParseRules reads the settings and the files that they name. The error names every setting that
 // is wrong.
-func ParseRules(s Settings, now time.Time) (*Rules, error) {
+func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	r := &Rules{assets: parseAssets(s.Assets)}
 	var problems []error
 	check := func(name string, err error) {

@@ -22,7 +22,7 @@ const now = analytics.Date(20_800)
 func rulesOf(t *testing.T, s Settings) *Rules {
 	t.Helper()
 	s.LogFormat = cmp.Or(s.LogFormat, "auto")
-	r, err := ParseRules(s, time.Now())
+	r, err := ParseRules(s, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestProjects(t *testing.T) {
 // TestWrongSettings: every setting that is wrong is named.
 func TestWrongSettings(t *testing.T) {
 	_, err := ParseRules(Settings{LogFormat: "x", Projects: "prj_a", LogProxies: "10.0.0.0/33", Exclude: "ping",
-		AgentsFile: "/nowhere", RangesDir: "/nowhere"}, time.Now())
+		AgentsFile: "/nowhere", RangesDir: "/nowhere"}, time.Now)
 	for _, name := range []string{"LOG_FORMAT", "PROJECTS", "LOG_PROXIES", "EXCLUDE", "AGENTS_FILE", "RANGES_DIR"} {
 		if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_SITE_"+name+": ") {
 			t.Errorf("%s is not named: %v", name, err)
@@ -241,7 +241,7 @@ func TestWrongSettings(t *testing.T) {
 	}
 	for _, never := range []string{"/a?b", "/a#b", "/*/a", "/a.css", "/robots.txt", "/" + strings.Repeat("x", maxPath),
 		"::ffff:0:0/90"} {
-		if _, err := ParseRules(Settings{LogFormat: "auto", Exclude: never}, time.Now()); err == nil ||
+		if _, err := ParseRules(Settings{LogFormat: "auto", Exclude: never}, time.Now); err == nil ||
 			!strings.Contains(err.Error(), "match") {
 			t.Errorf("%.40s: %v", never, err)
 		}
