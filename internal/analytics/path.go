@@ -3,6 +3,7 @@ package analytics
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -120,4 +121,25 @@ func escape(text []byte) (unit rune, size int) {
 		return 0, 0
 	}
 	return unit + value, size
+}
+
+// pageEnds are the ends of paths that name another form of the same page, the longest first.
+var pageEnds = [...]string{".html.md", ".html", ".mdx", ".md"}
+
+// FoldPage returns the page that a path names, whichever form it asks for: without .html, .md, .mdx,
+// .html.md or the index of a folder with one of these, and without slashes at the end.
+func FoldPage(path string) string {
+	for _, end := range pageEnds {
+		if whole, ok := strings.CutSuffix(path, end); ok {
+			path = whole
+			if folder, isIndex := strings.CutSuffix(path, "/index"); isIndex {
+				path = folder
+			}
+			break
+		}
+	}
+	if path = strings.TrimRight(path, "/"); path == "" {
+		return "/"
+	}
+	return path
 }

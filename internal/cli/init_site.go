@@ -194,7 +194,7 @@ func (o *initOptions) askFormat(ctx context.Context, p *prompter) (err error) {
 			if text == "" {
 				return nil
 			}
-			_, err := site.ParseRules(site.Settings{LogFormat: text}, time.Time{})
+			_, err := site.ParseRules(site.Settings{LogFormat: text}, nil)
 			return err
 		})
 	if o.site.format == "" {
@@ -210,7 +210,7 @@ func (o *initOptions) askSite(ctx context.Context, p *prompter, hosts map[string
 		o.site.hosts, err = p.line(ctx, "Hosts of this site, comma-separated, or all", byLines(hosts)[0],
 			func(text string) error {
 				_, err := site.ParseRules(site.Settings{LogFormat: "auto",
-					Projects: hostProjects(site.DefaultProject, text)}, time.Time{})
+					Projects: hostProjects(site.DefaultProject, text)}, nil)
 				if err != nil {
 					return errors.New("want hosts like docs.example.com or example.com/docs, or all")
 				}

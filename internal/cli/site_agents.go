@@ -88,7 +88,7 @@ func (a *Program) siteTable(c config.Config) (*agents.Table, *agents.Ranges, err
 	if err != nil {
 		err = fmt.Errorf("DOCGAUGE_SITE_AGENTS_FILE: %w", err)
 	}
-	ranges, errRanges := agents.ReadRanges(c.SiteRangesDir, a.now())
+	ranges, errRanges := agents.ReadRanges(c.SiteRangesDir, a.now)
 	if errRanges != nil {
 		errRanges = fmt.Errorf("DOCGAUGE_SITE_RANGES_DIR: %w", errRanges)
 	}

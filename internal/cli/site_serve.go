@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -71,13 +70,10 @@ type ownSite struct {
 	jobs    *site.JobRules // nil: the site runs no agent jobs
 }
 
-// basicAuth is in a web configuration with users.
-var basicAuth = regexp.MustCompile(`(?m)^["']?basic_auth_users["']?[ \t]*:`)
-
 // readSite reads the settings of a site. The error names every setting that is wrong.
 func (a *Program) readSite(c config.Config) (s ownSite, err error) {
 	var errs [4]error
-	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.now())
+	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.now)
 	if s.sources, errs[1] = logs.ParseSources(c.SiteLogs); errs[1] != nil {
 		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
 	}
@@ -130,11 +126,9 @@ func exposed(c config.Config) error {
 	if err != nil {
 		return nil //nolint:nilerr // config says it
 	}
-	if c.WebConfigFile != "" {
-		if text, err := secretfile.Read(c.WebConfigFile); err == nil && basicAuth.MatchString(text) {
-			return fmt.Errorf("DOCGAUGE_WEB_CONFIG_FILE %s: has basic_auth_users, whose header is that of the API keys: "+
-				"use a file without them for site serve", c.WebConfigFile)
-		}
+	if users, err := server.HasUsers(c.WebConfigFile); err == nil && users {
+		return fmt.Errorf("DOCGAUGE_WEB_CONFIG_FILE %s: has basic_auth_users, whose header is that of the API keys: "+
+			"use a file without them for site serve", c.WebConfigFile)
 	}
 	_, _, bad := net.SplitHostPort(c.SiteListenAddress) // config says it
 	if !tls && c.SiteTrustedProxies == "" && bad == nil && !server.IsLoopback(c.SiteListenAddress) {

@@ -323,7 +323,8 @@ type tool struct {
 
 // tools lists the tools as assistants see them.
 func tools(t *testing.T) []tool {
-	h := mcp.Handler(mcp.Options{Config: config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now}, true)
+	h := mcp.Handler(mcp.Options{Config: config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now},
+		func(*http.Request) bool { return true })
 	const question = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(question))
 	r.Header.Set("Content-Type", "application/json")

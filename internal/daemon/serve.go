@@ -58,6 +58,8 @@ type service struct {
 	report  *web.LiveReport
 	// current is the daemon that runs, or that ran until its successor is open.
 	current atomic.Pointer[daemon]
+	// credentials reports whether a request was sent with those of the web configuration.
+	credentials func(*http.Request) bool
 	// asked has the requests for a reload by HTTP. Each gets its result.
 	asked chan chan<- error
 	// stopping is closed when the process is to end.
@@ -83,6 +85,10 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	release := func() error { return errors.Join(exportLock.Release(), queueLock.Release()) }
 	s := &service{log: log, now: now, options: o, asked: make(chan chan<- error)}
 	s.report = web.NewLiveReport(s.values.Load, o.Version)
+	options := c.Server()
+	if s.credentials, err = server.Credentials(options.WebConfigFile); err != nil {
+		return errors.Join(problems(err), release())
+	}
 	d, err := s.open(ctx, c)
 	if err != nil {
 		return errors.Join(err, release())
@@ -97,18 +103,14 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	}()
 	group, ctx := errgroup.WithContext(ctx)
 	s.stopping = ctx.Done()
-	options := c.Server()
 	options.SystemdSocket, options.Handlers, options.Logger = o.SystemdSocket, s.handlers(), log
 	options.Ready = func() []string { return s.current.Load().problems() }
 	if o.Lifecycle {
 		options.Reload = s.reload
 	}
 	listener, err := server.Listen(options)
-	if _, bad := errors.AsType[server.ConfigError](err); bad {
-		return config.Problems(strings.Split(err.Error(), "\n"))
-	}
 	if err != nil {
-		return err
+		return problems(err)
 	}
 	d.log("serve started", "version", o.Version, "url", listener.URL(), "state_dir", c.StateDir)
 	o.Listening(listener.URL())
@@ -128,6 +130,14 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	return err
 }
 
+// problems returns an error of package server as those of other settings.
+func problems(err error) error {
+	if _, bad := errors.AsType[server.ConfigError](err); bad {
+		return config.Problems(strings.Split(err.Error(), "\n"))
+	}
+	return err
+}
+
 // open opens a daemon. Nothing runs yet.
 func (s *service) open(ctx context.Context, c config.Config) (_ *daemon, err error) {
 	a, err := app.OpenHeld(c, s.log, s.now)
@@ -136,7 +146,7 @@ func (s *service) open(ctx context.Context, c config.Config) (_ *daemon, err err
 	}
 	d := newDaemon(a, &s.values, s.report, s.options.Progress, s.options.Observe)
 	// It opens what it reads for each question: a reload closes nothing that it uses.
-	d.assistants = mcp.Handler(mcp.Options{Config: c, Log: s.log, Now: s.now}, c.WebConfigFile != "")
+	d.assistants = mcp.Handler(mcp.Options{Config: c, Log: s.log, Now: s.now}, s.credentials)
 	if err = d.openQueue(); err == nil {
 		d.events, err = events.Open(ctx, a, d.started)
 	}

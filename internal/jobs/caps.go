@@ -33,11 +33,14 @@ type admission struct {
 	blocked map[string]blocker // by project
 	active  int
 	charged []journal.Job
+	spent   costs   // of charged
+	dear    blocker // once another job would be beyond the cap on cost
 	pulls   reviews
 }
 
 func (s *queueState) admission(o Options) *admission {
 	a := &admission{opt: o, at: s.at, charged: charges(s.jobs, s.at), pulls: reviewsOf(s.jobs, s.pulls, s.at)}
+	a.spent = costsOf(a.charged, o.JobCost)
 	a.keys, a.blocked = map[string]string{}, map[string]blocker{}
 	for _, job := range s.jobs {
 		if job.State.Occupies() {
@@ -102,6 +105,8 @@ func (a *admission) admit(p *Planned) blocker {
 	a.active++
 	a.pulls.coming++
 	a.charged = append(a.charged, journal.Job{Charged: a.at})
+	estimate := millionths(a.opt.JobCost) // in any unit
+	a.spent.each, a.spent.sum = append(a.spent.each, estimate), a.spent.sum+estimate
 	a.keys[key] = "prompt " + p.ID + ", which is before it"
 	return blocker{}
 }
@@ -167,20 +172,20 @@ func (c costs) fits(o Options) bool {
 
 // tooDear returns why another job would be beyond the cap on cost; none if it is not.
 func (a *admission) tooDear() blocker {
-	spent := costsOf(a.charged, a.opt.JobCost)
-	if spent.fits(a.opt) {
-		return blocker{}
+	if a.dear.why != whyNext || a.spent.fits(a.opt) {
+		return a.dear
 	}
 	var until time.Time
-	for left, i := spent, 0; i < len(a.charged) && !left.fits(a.opt); i++ {
-		left.sum -= spent.each[i]
+	for left, i := a.spent, 0; i < len(a.charged) && !left.fits(a.opt); i++ {
+		left.sum -= a.spent.each[i]
 		until = a.charged[i].Charged.Add(day)
 	}
-	b := because(whyCost, "%s in 24 h cost %s, and another counts as %s (DOCGAUGE_MAX_COST_PER_DAY is %s); room at %s",
-		format.Plural(len(a.charged), "job"), spent, view.AmountText(a.opt.JobCost),
+	a.dear = because(whyCost,
+		"%s in 24 h cost %s, and another counts as %s (DOCGAUGE_MAX_COST_PER_DAY is %s); room at %s",
+		format.Plural(len(a.charged), "job"), a.spent, view.AmountText(a.opt.JobCost),
 		view.AmountText(a.opt.MaxCostPerDay), format.Time(until))
-	b.ends = until
-	return b
+	a.dear.ends = until
+	return a.dear
 }
 
 // String writes the sum.

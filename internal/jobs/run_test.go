@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptrace"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -352,4 +354,43 @@ func TestContinue(t *testing.T) {
 			t.Errorf("%d scans too early", folder.scans-scans)
 		}
 	})
+}
+
+// readCounter counts how often all jobs are read.
+type readCounter struct {
+	jobStore
+	reads int
+}
+
+func (c *readCounter) Jobs(ctx context.Context) ([]journal.Job, error) {
+	c.reads++
+	return c.jobStore.Jobs(ctx)
+}
+
+// TestLargeFolder: a job that is created from a large folder takes no more work than one from a small folder.
+func TestLargeFolder(t *testing.T) {
+	work := func(n int) (reads int, bytes uint64) {
+		w := newWorld(t)
+		w.opt.JobCost, w.opt.MaxCostPerDay, w.opt.MaxPerDay, w.opt.MaxActive = 1, 1e6, 1e6, 1e6
+		for i := range n {
+			id := fmt.Sprintf("p%05d", i)
+			w.folder = append(w.folder, prompts.Prompt{ID: id, Path: id + ".md", Project: "prj_a", Body: "x", Digest: id})
+		}
+		counted := &readCounter{jobStore: w.journal}
+		w.journal = counted
+		if got := w.passes(); got.Created != n {
+			t.Fatalf("%d of %d created", got.Created, n)
+		}
+		empty := &queueState{at: w.clock, queue: journal.Queue{Adopted: true}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		empty.plan(w.opt, w.found(), nil)
+		runtime.ReadMemStats(&after)
+		return counted.reads, (after.TotalAlloc - before.TotalAlloc) / uint64(n)
+	}
+	reads, bytes := work(40)
+	if most, each := work(800); most != reads || each > 3*bytes {
+		t.Errorf("40 prompts: all jobs were read %d times, a plan took %d bytes for each; 800 prompts: %d and %d",
+			reads, bytes, most, each)
+	}
 }

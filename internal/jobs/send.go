@@ -16,22 +16,46 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// submit creates the jobs of the prompts that may go, one after the other. Which one
-// goes next is decided anew each time.
+// planAge is how long prompts are sent by one plan, at most.
+const planAge = 5 * time.Second
+
+// submit creates the jobs of the prompts that may go, one after the other. A plan admits prompts as if those
+// before them had been accepted, so it holds for as long as they are, the queue is unchanged, and it is new:
+// a plan for each prompt would cost the square of the folder. Whatever else an operator does at that time
+// makes more prompts ready, or concerns the job that is entered, which the journal then refuses.
 func (p *pass) submit(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := p.q.opt.Clock(); err != nil {
+		sent, err := p.submitPlanned(ctx)
+		if err != nil || !sent {
 			return err
 		}
-		planned := p.state.plan(p.q.opt, p.found, p.unrendered)
-		i := slices.IndexFunc(planned, func(next Planned) bool { return next.Ready() && !p.raced[next.ID] })
-		if i < 0 {
-			return nil
+	}
+	return nil
+}
+
+// submitPlanned makes a plan and creates jobs by it for as long as it holds. It reports whether it did
+// anything, so that another plan may differ.
+func (p *pass) submitPlanned(ctx context.Context) (acted bool, err error) {
+	holds := true
+	for _, next := range p.state.plan(p.q.opt, p.found, p.unrendered) {
+		if !next.Ready() || p.raced[next.ID] {
+			continue
 		}
-		next := planned[i]
-		text, err := next.render(ctx, p.q.opt, p.state.at)
-		if err != nil {
-			p.unrendered[next.ID] = err
+		if err = p.q.opt.Clock(); err != nil || ctx.Err() != nil {
+			break
+		}
+		if acted {
+			queue, failed := p.q.journal.Queue(ctx)
+			now := p.q.now()
+			holds = queue.Version == p.state.queue.Version && now.Sub(p.state.at).Abs() < planAge && !expired(next.prompt, now)
+			if err = failed; err != nil || !holds {
+				break
+			}
+		}
+		acted = true
+		text, unrendered := next.render(ctx, p.q.opt, p.state.at)
+		if unrendered != nil {
+			p.unrendered[next.ID] = unrendered
 			continue
 		}
 		job, from := newJob(next.prompt, journal.Submitting), journal.State("")
@@ -47,11 +71,14 @@ func (p *pass) submit(ctx context.Context) error {
 		job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)
 		job.Begun = p.q.now()
 		job.Charged, job.Estimate = job.Begun, p.q.opt.JobCost
-		if err := p.send(ctx, job, from, job.Text); err != nil {
-			return err
+		if holds, err = p.send(ctx, job, from, job.Text); err != nil || !holds {
+			break
 		}
 	}
-	return nil
+	if !acted {
+		return false, err
+	}
+	return true, errors.Join(err, p.reload(ctx))
 }
 
 // sendFollowUps sends the next follow-up of each job that was just read as completed.
@@ -71,7 +98,8 @@ func (p *pass) sendFollowUps(ctx context.Context) error {
 		}
 		text := job.FollowUps[job.Sent]
 		job.Sending, job.Text, job.FollowUps = true, "", nil
-		if err := p.send(ctx, job, job.State, text); err != nil {
+		_, err = p.send(ctx, job, job.State, text)
+		if err := errors.Join(err, p.reload(ctx)); err != nil {
 			return err
 		}
 	}
@@ -80,8 +108,11 @@ func (p *pass) sendFollowUps(ctx context.Context) error {
 
 // send makes one create or one follow-up: intent, POST, outcome, each durable before the next
 // begins, because neither call is idempotent. job is as the intent leaves it, from the state
-// it is in: submitting for a create; active and Sending for a follow-up.
-func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, text string) error {
+// it is in: submitting for a create; active and Sending for a follow-up. expected reports whether it was
+// accepted, and counts against the caps as was planned.
+func (p *pass) send(
+	ctx context.Context, job journal.Job, from journal.State, text string,
+) (expected bool, err error) {
 	q, what, cause := p.q, "create", "the request is being sent"
 	if job.Sending {
 		what = followUpName(job)
@@ -95,13 +126,13 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 	entered, err := q.apply(ctx, journal.Change{Job: job, From: from, At: q.now(), Cause: cause})
 	if isRaced(err) {
 		p.raced[job.Prompt] = true // an operator was faster: nothing is sent in this pass
-		return p.reload(ctx)
+		return false, nil
 	}
 	if err != nil {
 		// Nothing was sent, but the intent may be in the journal: it is withdrawn as soon
 		// as the journal can be written, and nothing else is sent before that.
 		q.unsaved = func(ctx context.Context) error { return q.withdraw(ctx, job) }
-		return errors.Join(err, p.reload(ctx))
+		return false, err
 	}
 	job = entered[0]
 
@@ -180,8 +211,7 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 			"job_id", o.got.ID, "error", err)
 	}
 
-	// What goes next is decided from the journal, as a new process would. Step 4 may have put an
-	// accepted create in doubt.
+	// Step 4 may have put an accepted create in doubt.
 	switch {
 	case o.err != nil:
 	case job.Sending:
@@ -189,7 +219,8 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 	default:
 		p.result.Created++
 	}
-	return errors.Join(err, p.reload(ctx))
+	planned := o.got.Cost.Amount == nil || p.q.opt.MaxCostPerDay <= 0
+	return o.err == nil && planned, err
 }
 
 // maxRaces is how often a change is prepared anew because the job or the queue was changed

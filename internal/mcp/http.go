@@ -13,10 +13,10 @@ const maxRequests = 16
 // Handler answers POST requests over HTTP, without sessions. It never offers the tool that adds
 // prompts.
 //
-// It answers connections to a loopback address only, unless guarded says that a web configuration
-// covers it. Its server refuses browsers that show a page of another site, or that take this machine
+// Beyond loopback addresses it answers only requests that guarded, if not nil, reports as sent with
+// credentials. Its server refuses browsers that show a page of another site, or that take this machine
 // for another one.
-func Handler(o Options, guarded bool) http.Handler {
+func Handler(o Options, guarded func(*http.Request) bool) http.Handler {
 	o.AddPrompts = false
 	server := newServer(o)
 	next := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
@@ -28,15 +28,16 @@ func Handler(o Options, guarded bool) http.Handler {
 
 type handler struct {
 	next    http.Handler
-	guarded bool
+	guarded func(*http.Request) bool
 	places  chan struct{}
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	if !h.guarded && (!ok || !to.IP.IsLoopback()) {
-		http.Error(w, "/mcp answers on a loopback address only, because anyone can ask here: "+
-			"set DOCGAUGE_WEB_CONFIG_FILE (TLS and basic auth), or use `docgauge mcp`", http.StatusForbidden)
+	if (!ok || !to.IP.IsLoopback()) && (h.guarded == nil || !h.guarded(r)) {
+		http.Error(w, "/mcp answers on other than loopback addresses only with credentials, because anyone can ask "+
+			"here: give basic_auth_users, or client_auth_type: RequireAndVerifyClientCert with a client_ca_file, in the "+
+			"file of DOCGAUGE_WEB_CONFIG_FILE, or use `docgauge mcp`", http.StatusForbidden)
 		return
 	}
 	select {

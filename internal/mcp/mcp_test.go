@@ -143,7 +143,7 @@ func connect(t testing.TB, server *sdk.Server) *sdk.ClientSession {
 // overHTTP returns a session with a handler.
 func overHTTP(t testing.TB, o Options) *sdk.ClientSession {
 	t.Helper()
-	web := httptest.NewServer(Handler(o, false))
+	web := httptest.NewServer(Handler(o, nil))
 	t.Cleanup(web.Close)
 	session := join(t, &sdk.StreamableClientTransport{Endpoint: web.URL})
 	t.Cleanup(func() { session.Close() })

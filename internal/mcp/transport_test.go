@@ -175,7 +175,10 @@ func host(name string) func(*http.Request) { return func(r *http.Request) { r.Ho
 
 // TestHTTP: connections and requests that are answered, and those that are refused.
 func TestHTTP(t *testing.T) {
-	open, guarded := Handler(answers(t), false), Handler(answers(t), true)
+	open, guarded := Handler(answers(t), nil), Handler(answers(t), func(r *http.Request) bool {
+		return r.Header.Get("Authorization") != ""
+	})
+	credentials := func(r *http.Request) { r.SetBasicAuth("a", "b") }
 	for name, tc := range map[string]struct {
 		h      http.Handler
 		local  string
@@ -188,8 +191,9 @@ func TestHTTP(t *testing.T) {
 		"a program here, IPv6": {open, "::1", budget, nil, 200, `"available":90`},
 		"from the network": {open, "192.0.2.7", budget, []func(*http.Request){host("192.0.2.7:9817")}, 403,
 			"DOCGAUGE_WEB_CONFIG_FILE"},
-		"from the network, guarded": {guarded, "192.0.2.7", budget, []func(*http.Request){host("docs.example")}, 200,
-			`"available":90`},
+		"from the network, with credentials": {guarded, "192.0.2.7", budget,
+			[]func(*http.Request){host("docs.example"), credentials}, 200, `"available":90`},
+		"from the network, without": {guarded, "192.0.2.7", budget, nil, 403, "basic_auth_users"},
 		"too long": {open, "127.0.0.1", `{"x":"` + strings.Repeat("x", maxMessage) + `"}`, nil, 413,
 			""},
 		"nothing":    {open, "127.0.0.1", "", nil, 400, ""},
@@ -207,7 +211,7 @@ func TestHTTP(t *testing.T) {
 
 // TestBusy: beyond so many requests at once others are refused, not kept.
 func TestBusy(t *testing.T) {
-	h := Handler(answers(t), false).(*handler)
+	h := Handler(answers(t), nil).(*handler)
 	for range maxRequests {
 		h.places <- struct{}{}
 	}
@@ -218,7 +222,7 @@ func TestBusy(t *testing.T) {
 
 // FuzzHTTP: a request of any shape has an answer.
 func FuzzHTTP(f *testing.F) {
-	h := Handler(answers(f), false)
+	h := Handler(answers(f), nil)
 	f.Add(budget, "2025-06-18", "application/json")
 	f.Add(hello, "2026-07-28", "application/json")
 	f.Add("["+budget+","+budget+"]", "", "application/json")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -102,11 +103,8 @@ func (r *parser) split(text string) (front, body string, bodyLine int) {
 	lines := strings.SplitAfter(text, "\n")
 	isFence := func(line string) bool { return strings.TrimRight(line, " \t\n") == fence }
 	if !isFence(lines[0]) {
-		// Front matter that begins later would be sent as text.
-		late, blank := trimBlank(text)
-		if first, _, _ := strings.Cut(late, "\n"); strings.Trim(first, " \t") == fence {
-			r.find(blank+1, "front matter must begin on the first line: remove what is before it, "+
-				"or write *** for a rule")
+		if line, problem := misplaced(lines); problem != "" {
+			r.find(line, "%s", problem)
 			r.unread = true
 		}
 		return "", text, 1
@@ -119,6 +117,93 @@ func (r *parser) split(text string) (front, body string, bodyLine int) {
 	r.find(1, "the front matter that begins here does not end: close it with a line of three dashes")
 	r.unread = true
 	return "", text, 1
+}
+
+var (
+	// dashes are what people and editors write for a fence, without the spaces.
+	dashes = regexp.MustCompile(`^(?:[-*_=+~]{2,}|[\p{Pd}−─━]+)$`)
+	// keyLine begins a line that has one of our keys.
+	keyLine = regexp.MustCompile(`^["']?(` + strings.ReplaceAll(strings.Join(keys, "|"), "_", "[_-]") + `)["']? *:( |$)`)
+	// continued is a line of front matter beside those with keys: blank, indented, a list's or a comment.
+	continued = regexp.MustCompile(`^(?:$|[ \t]|-[ \t]|#)`)
+)
+
+// isDashes reports whether a line looks like a fence. A comment may follow.
+func isDashes(line string) bool {
+	line, _, _ = strings.Cut(line, " #")
+	return dashes.MatchString(strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, line))
+}
+
+// misplaced looks for front matter in a file that does not begin with its fence: the keys would be sent as
+// text, and the prompt would run without them. It returns the line and the problem, if any. A rule with
+// text after it is part of the prompt, and so is front matter in a block of code.
+func misplaced(lines []string) (line int, problem string) {
+	const (
+		late    = "front matter must begin on the first line: remove what is before it"
+		example = "; an example belongs in a block of code"
+		unlike  = "front matter begins and ends with a line of exactly three dashes, ---, and this line is another: " +
+			"write that on the first line of the file" + example
+		unfenced = "front matter begins with a line of three dashes before its keys: write --- on the first line, or " +
+			"begin the text with something else than a key"
+	)
+	next := func(i int) int { // the next line after one that is neither blank nor a comment, or the last
+		for i++; i < len(lines)-1; i++ {
+			if text := strings.TrimSpace(lines[i]); text != "" && text[0] != '#' {
+				break
+			}
+		}
+		return min(i, len(lines)-1)
+	}
+	begins := func(i int) bool { // front matter
+		return isDashes(lines[i]) && keyLine.MatchString(strings.TrimSpace(lines[next(i)]))
+	}
+	leading, keyed := true, false // in what could be keys at the beginning
+	block := ""                   // the fence of a block of code
+	_, first := trimBlank(strings.Join(lines, ""))
+	for i := first; i < len(lines); i++ {
+		text := strings.TrimSpace(lines[i])
+		mark := codeFence(text)
+		switch {
+		case block != "" && mark == text && strings.HasPrefix(mark, block):
+			block = ""
+			continue
+		case block == "" && mark != "" && (i > first || !begins(next(i))):
+			block, leading = mark, false
+		}
+		isCode := strings.HasPrefix(lines[i], "    ") || strings.HasPrefix(lines[i], "\t")
+		switch {
+		case block != "" || isCode && i > first:
+		case text == fence && begins(i):
+			return i + 1, late + example
+		case text == fence && i == first:
+			return i + 1, late + ", or write *** for a rule"
+		case begins(i):
+			return i + 1, unlike
+		case isDashes(text) && keyed:
+			return first + 1, unfenced
+		case leading && keyLine.MatchString(text):
+			keyed = true
+		case leading:
+			leading = continued.MatchString(strings.TrimRight(lines[i], "\n"))
+			keyed = keyed && leading
+		}
+	}
+	return 0, ""
+}
+
+// codeFence returns the marks with which a block of code begins or ends, or "".
+func codeFence(text string) string {
+	for _, mark := range []string{"`", "~"} {
+		if n := len(text) - len(strings.TrimLeft(text, mark)); n >= 3 {
+			return text[:n]
+		}
+	}
+	return ""
 }
 
 // frontMatter reads the front matter: a mapping of the known keys to text, true or

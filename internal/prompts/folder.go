@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
@@ -101,12 +103,13 @@ type Scanned struct {
 
 // Finding returns the first finding of a path: why it is invalid.
 func (s Scanned) Finding(path string) (Finding, bool) {
-	for _, f := range s.Findings {
-		if f.Path == path {
-			return f, true
-		}
+	i, found := slices.BinarySearchFunc(s.Findings, path, func(f Finding, path string) int {
+		return strings.Compare(f.Path, path)
+	})
+	if !found {
+		return Finding{}, false
 	}
-	return Finding{}, false
+	return s.Findings[i], true
 }
 
 // Scan reads the folder. A file counts if the previous scan saw the same file;

@@ -82,7 +82,8 @@ func (r *renderer) variables() map[string]any {
 	return all
 }
 
-// functions returns our functions; docs/agent-jobs.md describes them.
+// functions returns our functions; docs/agent-jobs.md describes them. Strangers choose paths: every function
+// leaves those out that are not plain.
 func (r *renderer) functions() map[string]any {
 	return map[string]any{
 		"date": parseDay, "addDays": addDays,
@@ -230,8 +231,8 @@ func (r *renderer) pagesBy(
 			if err != nil {
 				return nil, err
 			}
-			movers, err = analytics.FindMovers(analytics.ByPath(pages.FormerRows), analytics.ByPath(pages.Rows), by,
-				maxPages)
+			movers, err = analytics.FindMovers(analytics.ByPath(plainRows(pages.FormerRows)),
+				analytics.ByPath(plainRows(pages.Rows)), by, maxPages)
 			if err != nil {
 				return nil, functionErrorf("pages of the %s: %w", granularity, err)
 			}
@@ -246,6 +247,11 @@ func (r *renderer) pagesBy(
 		}
 		return list, nil
 	}
+}
+
+// plainRows returns the rows whose paths may stand in a prompt.
+func plainRows(rows []analytics.Row) []analytics.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r analytics.Row) bool { return !view.PlainPath(r.Path) })
 }
 
 // checkCount returns an error if a function cannot list so many things.
@@ -325,7 +331,7 @@ func (r *renderer) listAgents(granularity string) (pageList, error) {
 	return list, nil
 }
 
-// listMisses lists the paths that agents missed. Strangers choose them, so that only plain ones are listed.
+// listMisses lists the paths that agents missed.
 func (r *renderer) listMisses(granularity string, n int) (pageList, error) {
 	if err := checkCount("misses", n, "paths"); err != nil {
 		return nil, err
@@ -346,8 +352,8 @@ func (r *renderer) listMisses(granularity string, n int) (pageList, error) {
 		rec := record{"path": quote(m.Path), "agents": strings.Join(names, ", "), "nearest": "",
 			"requests": m.Requests, "change": m.Requests - former(m.AgentChange).Requests}
 		near := "no page is similar"
-		if m.Nearest() != "" {
-			rec["nearest"] = quote(m.Nearest())
+		if i := slices.IndexFunc(m.Near, view.PlainPath); i >= 0 {
+			rec["nearest"] = quote(m.Near[i])
 			near = "most similar page " + rec["nearest"].(string)
 		}
 		rec["line"] = fmt.Sprintf("- %s: %d requests (%+d) by %s; %s", rec["path"], m.Requests, rec["change"],
@@ -399,7 +405,8 @@ func (r *renderer) outcomes(n int) (outcomeList, error) {
 	list := outcomeList{}
 	for _, o := range r.merges.Merges {
 		for _, e := range o.Effects {
-			if e.Verdict == view.NotEnoughData || e.Verdict == view.TooEarly || len(list) == n {
+			if e.Verdict == view.NotEnoughData || e.Verdict == view.TooEarly || len(list) == n ||
+				!view.PlainPath(e.Path) {
 				continue
 			}
 			rec := record{

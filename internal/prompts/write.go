@@ -235,8 +235,9 @@ func encode(p Prompt) ([]byte, error) {
 	}
 	list("pages", p.Pages)
 	body, _ := trimBlank(newlines.Replace(p.Body))
-	misread := strings.HasPrefix(strings.TrimLeft(body, " \t"), fence) || strings.HasPrefix(body, bom)
-	if len(front.Content) == 0 && !misread {
+	_, misread := misplaced(strings.SplitAfter(body, "\n"))
+	if begins := strings.HasPrefix(strings.TrimLeft(body, " \t"), fence) || strings.HasPrefix(body, bom); !begins &&
+		misread == "" && len(front.Content) == 0 {
 		return []byte(body + "\n"), nil
 	}
 	var out bytes.Buffer

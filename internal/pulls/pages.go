@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -102,11 +103,11 @@ func pagesOf(changed []string, root string, navigation []byte) ([]string, error)
 		if !listed[page] && (part || root == "" && slices.Contains(aboutRepository, page)) {
 			continue
 		}
-		// The path of an index is that of its folder.
-		if base := path.Base(page); base == "index" || base == "README" {
-			page = path.Dir(page)
+		if folder, name := path.Split(page); name == "README" {
+			page = folder + "index"
 		}
-		pages = append(pages, path.Clean("/"+page))
+		// Whatever it is written in, its page has the path that a Markdown file would have.
+		pages = append(pages, analytics.FoldPage(path.Clean("/"+page+".md")))
 	}
 	slices.Sort(pages)
 	return slices.Compact(pages), err

@@ -29,6 +29,8 @@ func TestPagesOf(t *testing.T) {
 		{"dots and cases", "", "", []string{"release/v1.2.mdx", "A/B.MDX", "пример/ссылка.md",
 			"guides/what's new.mdx"},
 			[]string{"/A/B", "/guides/what's new", "/release/v1.2", "/пример/ссылка"}},
+		{"forms of a page", "", "", []string{"a.html.md", "b/index.html.md", "c.html", "d/index.rst", "e/README.MD",
+			"f/index.adoc", "v1.2.ipynb"}, []string{"/a", "/b", "/c", "/d", "/e", "/f", "/v1.2"}},
 		{"navigation", "apps/docs", docsJSON, []string{"apps/docs/guides/install.mdx",
 			"apps/docs/guides/start/index.mdx", "apps/docs/api/users.mdx"},
 			[]string{"/api/users", "/guides/install", "/guides/start"}},

@@ -18,7 +18,7 @@ import (
 func TestPlainPage(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/": true, "/docs/getting-started": true, "/v1.2/api_x~y": true, "/docs/1.0": true, "/llms.txt": true,
-		"/a/llms-full.txt": true, "/guide.mdx": true, "": false, otherPages: false, "/.env": false, "/.git/config": false,
+		"/a/llms-full.txt": true, "/guide.mdx": false, "": false, otherPages: false, "/.env": false, "/.git/config": false,
 		"/a/../b": false, "//evil.example": false, "/a//b": false, "/wp-login.php": false, "/config.yml": false,
 		"/notes.txt": false, "/a.": false, "/a b": false, "/ü": false, "/a%2Fb": false, "/@everyone": false,
 		"/[x](y)": false, "/`id`": false, "/<script>": false, "/{{.}}": false, "/a|b": false, "/a\nb": false,

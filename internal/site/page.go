@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // otherPages is the page of all paths that are too long, or beyond the greatest number of pages.
@@ -63,36 +65,24 @@ func (a assets) have(path []byte) bool {
 	return dot >= 0 && a[string(lower[dot:])] || a[string(lower)]
 }
 
-// markdownFiles are Markdown surfaces, beside every path that ends in .md.
+// markdownFiles are Markdown surfaces, beside every path that ends in .md or .mdx.
 var markdownFiles = []string{"llms.txt", "llms-full.txt"}
 
 // pageOf returns the page that the target of a request names: its path without query, decoded and
-// with one spelling for each, without index.html, .html, .md or a slash at its end. markdown reports
-// whether the path asks for Markdown. It returns nothing for a target without a path.
+// with one spelling for each, folded. markdown reports whether the path asks for Markdown. It returns
+// nothing for a target without a path.
 func pageOf(target []byte) (page string, markdown bool) {
 	path := pathOf(target)
 	if len(path) == 0 {
 		return "", false
 	}
 	name := path[bytes.LastIndexByte(path, '/')+1:]
-	markdown = bytes.HasSuffix(name, []byte(".md")) || slices.Contains(markdownFiles, string(name))
+	markdown = bytes.HasSuffix(name, []byte(".md")) || bytes.HasSuffix(name, []byte(".mdx")) ||
+		slices.Contains(markdownFiles, string(name))
 	if len(path) > maxPath {
 		return otherPages, markdown
 	}
-	page = spell(path)
-	for _, end := range []string{".html", ".md"} {
-		if whole, ok := strings.CutSuffix(page, end); ok {
-			page = whole
-			if folder, isIndex := strings.CutSuffix(page, "/index"); isIndex {
-				page = folder
-			}
-			break
-		}
-	}
-	if page = strings.TrimRight(page, "/"); page == "" {
-		page = "/"
-	}
-	return page, markdown
+	return analytics.FoldPage(spell(path)), markdown
 }
 
 // plainPage reports whether a path that is not there could be a page's, and can be shown to anybody and
@@ -112,7 +102,7 @@ func plainPage(page string) bool {
 	}
 	dot := strings.LastIndexByte(name, '.')
 	isFile := dot >= 0 && !strings.ContainsFunc(name[dot+1:], func(r rune) bool { return !isLetter(r) })
-	return !isFile || slices.Contains(markdownFiles, name) || name[dot:] == ".mdx"
+	return !isFile || slices.Contains(markdownFiles, name)
 }
 
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }

@@ -42,7 +42,7 @@ type host struct {
 
 // ParseRules reads the settings and the files that they name. The error names every setting that
 // is wrong.
-func ParseRules(s Settings, now time.Time) (*Rules, error) {
+func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	r := &Rules{assets: parseAssets(s.Assets)}
 	var problems []error
 	check := func(name string, err error) {
@@ -57,7 +57,7 @@ func ParseRules(s Settings, now time.Time) (*Rules, error) {
 	check("PROJECTS", err)
 	r.proxies, err = ParseNetworks(s.LogProxies)
 	check("LOG_PROXIES", err)
-	r.exclude, err = parseExclusions(s.Exclude)
+	r.exclude, err = parseExclusions(s.Exclude, r.assets)
 	check("EXCLUDE", err)
 	r.agents, err = agents.Load(s.AgentsFile)
 	check("AGENTS_FILE", err)
@@ -124,30 +124,51 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	if err != nil {
 		return p, fmt.Errorf("%.60q: want a network such as 192.0.2.0/24, or an address", text)
 	}
+	if p.Addr().Is4In6() { // clients are compared as IPv4
+		const mapped = 96
+		if p.Bits() < mapped {
+			return p, fmt.Errorf("%.60q: contains more than IPv4 addresses and matches no client: write 0.0.0.0/0 or ::/0",
+				text)
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
 	return p.Masked(), nil
 }
 
 // exclusions are views that are not of readers.
 type exclusions struct {
 	networks   []netip.Prefix
-	paths      []string // or the beginnings of paths, before an asterisk
+	paths      []string // or the beginnings of paths, before an asterisk, spelled as pages are
 	userAgents []string // or parts of them, in lower case
 }
 
-func parseExclusions(text string) (e exclusions, err error) {
+// parseExclusions refuses an exclusion that no view can match.
+func parseExclusions(text string, not assets) (e exclusions, err error) {
 	err = listed(text, func(part string) error {
 		agent, isAgent := strings.CutPrefix(part, "agent:")
 		switch {
 		case isAgent && agent != "":
 			e.userAgents = append(e.userAgents, strings.ToLower(agent))
 		case part[0] == '/':
-			e.paths = append(e.paths, part)
+			path, star := strings.CutSuffix(part, "*")
+			switch {
+			case strings.ContainsAny(path, "?#*"):
+				return fmt.Errorf("%.60q: matches no view: write a path without its query, and * only at the end", part)
+			case len(path) > maxPath:
+				return fmt.Errorf("%.60q…: matches no view: want a path of at most %d bytes", part, maxPath)
+			case !star && not.have([]byte(path)):
+				return fmt.Errorf("%.60q: matches no view, because DOCGAUGE_SITE_ASSETS leaves it out already: remove it",
+					part)
+			}
+			path = spell([]byte(path))
+			if star {
+				path += "*"
+			}
+			e.paths = append(e.paths, path)
 		default:
 			p, err := parseNetwork(part)
 			if err != nil {
-				return fmt.Errorf("%.60q: want a network, a path that begins with / (and may end with *), or "+
-					"agent:text",
-					part)
+				return fmt.Errorf("%w; or a path that begins with / (and may end with *), or agent:text", err)
 			}
 			e.networks = append(e.networks, p)
 		}
@@ -156,9 +177,17 @@ func parseExclusions(text string) (e exclusions, err error) {
 	return e, err
 }
 
-func (e exclusions) havePage(page string) bool {
-	for _, path := range e.paths {
-		if begin, isBegin := strings.CutSuffix(path, "*"); page == path || isBegin && strings.HasPrefix(page, begin) {
+// havePath reports whether a path is excluded, as it was asked for or as the page that it names. What is
+// excluded below a folder includes the page of the folder.
+func (e exclusions) havePath(path []byte, page string) bool {
+	if len(e.paths) == 0 {
+		return false
+	}
+	asked := spell(path)
+	for _, excluded := range e.paths {
+		begin, isBegin := strings.CutSuffix(excluded, "*")
+		if asked == excluded || page == excluded || isBegin &&
+			(strings.HasPrefix(asked, begin) || strings.HasPrefix(page, begin) || page+"/" == begin) {
 			return true
 		}
 	}

@@ -22,7 +22,7 @@ const now = analytics.Date(20_800)
 func rulesOf(t *testing.T, s Settings) *Rules {
 	t.Helper()
 	s.LogFormat = cmp.Or(s.LogFormat, "auto")
-	r, err := ParseRules(s, time.Now())
+	r, err := ParseRules(s, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +46,9 @@ func TestPages(t *testing.T) {
 		"/": "/", "/?a=b": "/", "/a/": "/a", "/a/index.html": "/a", "/a.html": "/a", "/a.html#b": "/a",
 		"/index.html": "/",
 		"/index.md":   "/ md", "/a.md?x=.css": "/a md", "/llms.txt": "/llms.txt md",
-		"/a/llms-full.txt": "/a/llms-full.txt md",
-		"/.html":           "/", "/docs/.md": "/docs md", "/a//": "/a", "//a": "//a", "/a%20b": "/a b", "/%61": "/a",
+		"/a/llms-full.txt": "/a/llms-full.txt md", "/a.html.md": "/a md", "/a/index.html.md": "/a md", "/a.mdx": "/a md",
+		"/a/index.mdx": "/a md", "/index.html.md": "/ md", "/a/.html.md": "/a md", "/aindex.mdx": "/aindex md",
+		"/.html": "/", "/docs/.md": "/docs md", "/a//": "/a", "//a": "//a", "/a%20b": "/a b", "/%61": "/a",
 		"/a%2Fb": "/a%2Fb",
 		"/a%2fb": "/a%2Fb", "/100%25": "/100%25", "/100%": "/100%25", "/%zz": "/%25zz", "/%C3%BC": "/ü", "/ü": "/ü",
 		"/%c3%28": "/%C3(", "/\xff": "/%FF", "/a%00b": "/a%00b", "/\x1b[31m": "/%1B[31m", "/%E2%80%AEa": "/%E2%80%AEa",
@@ -112,7 +113,8 @@ func TestLeftOut(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(ranges, "bingbot.json"), []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := rulesOf(t, Settings{Exclude: "198.51.100.0/24, /internal/*, /ping, agent:UptimeX", RangesDir: ranges})
+	r := rulesOf(t, Settings{Exclude: "198.51.100.0/24, ::ffff:203.0.113.128/121, /internal/*, /ping, /status.html, " +
+		"/admin/, /a%20b, agent:UptimeX", RangesDir: ranges})
 	line := hit("192.0.2.1", "/a", firefox)
 	for _, test := range []struct {
 		line string
@@ -125,6 +127,14 @@ func TestLeftOut(t *testing.T) {
 		{strings.Replace(line, "2026", "2036", 1), Outside}, {"no log", Unparsed},
 		{hit("198.51.100.7", "/a", firefox), Excluded}, {hit("192.0.2.1", "/internal/a", firefox), Excluded},
 		{hit("192.0.2.1", "/ping", firefox), Excluded}, {hit("192.0.2.1", "/pings", firefox), ""},
+		{hit("192.0.2.1", "/internal", firefox), Excluded}, {hit("192.0.2.1", "/internal/", firefox), Excluded},
+		{hit("192.0.2.1", "/internal/index.html?x", firefox), Excluded}, {hit("192.0.2.1", "/internals", firefox), ""},
+		{hit("192.0.2.1", "/internal.html", firefox), Excluded}, {hit("192.0.2.1", "/%69nternal/a", firefox), Excluded},
+		{hit("192.0.2.1", "/status.html", firefox), Excluded}, {hit("192.0.2.1", "/status", firefox), ""},
+		{hit("192.0.2.1", "/admin/", firefox), Excluded}, {hit("192.0.2.1", "/ping.html", firefox), Excluded},
+		{hit("192.0.2.1", "/a%20b", firefox), Excluded}, {hit("203.0.113.200", "/a", firefox), Excluded},
+		{hit("203.0.113.1", "/a", firefox), ""}, {hit("::ffff:203.0.113.200", "/a", firefox), Excluded},
+		{hit("192.0.2.1", "/internal/"+strings.Repeat("x", maxPath), firefox), Excluded},
 		{hit("192.0.2.1", "/a", "uptimex/1.0"), Excluded}, {hit("localhost", "/a", firefox), Client},
 		{hit("192.0.2.1", "/a", "GPTBot/1.1"), Spoofed}, {hit("203.0.113.9", "/a", "GPTBot/1.1"), ""},
 		{hit("192.0.2.1", "/a", "bingbot/2.0"), ""},    // its list is too old
@@ -223,10 +233,17 @@ func TestProjects(t *testing.T) {
 // TestWrongSettings: every setting that is wrong is named.
 func TestWrongSettings(t *testing.T) {
 	_, err := ParseRules(Settings{LogFormat: "x", Projects: "prj_a", LogProxies: "10.0.0.0/33", Exclude: "ping",
-		AgentsFile: "/nowhere", RangesDir: "/nowhere"}, time.Now())
+		AgentsFile: "/nowhere", RangesDir: "/nowhere"}, time.Now)
 	for _, name := range []string{"LOG_FORMAT", "PROJECTS", "LOG_PROXIES", "EXCLUDE", "AGENTS_FILE", "RANGES_DIR"} {
 		if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_SITE_"+name+": ") {
 			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+	for _, never := range []string{"/a?b", "/a#b", "/*/a", "/a.css", "/robots.txt", "/" + strings.Repeat("x", maxPath),
+		"::ffff:0:0/90"} {
+		if _, err := ParseRules(Settings{LogFormat: "auto", Exclude: never}, time.Now); err == nil ||
+			!strings.Contains(err.Error(), "match") {
+			t.Errorf("%.40s: %v", never, err)
 		}
 	}
 }

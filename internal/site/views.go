@@ -186,6 +186,7 @@ type negotiated struct {
 type target struct {
 	page     string
 	markdown bool
+	excluded bool
 	number   int32 // of the page in the only project, -1 if not yet known
 }
 
@@ -296,13 +297,13 @@ func (v *viewer) place(l *logs.Line, out *view) (t target, why Reason) {
 	}
 	t = remember(v.targets, path, func(text string) target {
 		page, markdown := pageOf([]byte(text))
-		return target{page: page, markdown: markdown, number: -1}
+		return target{page: page, markdown: markdown, excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
 	project, ok := v.projectOf(l, t.page)
 	if !ok {
 		return t, Foreign
 	}
-	if v.exclude.havePage(t.page) {
+	if t.excluded {
 		return t, Excluded
 	}
 	out.Day, out.Project = analytics.DateOf(time.Unix(l.Time, 0)), project

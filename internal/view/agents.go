@@ -76,8 +76,8 @@ func (m Miss) Nearest() string {
 // maxPlainPath is the length of the longest path that is plain, in bytes.
 const maxPlainPath = 200
 
-// PlainPath reports whether a path that strangers asked for may stand in a text that is sent or obeyed: letters,
+// PlainPath reports whether a path, which strangers choose, may stand in a text that is sent or obeyed: letters,
 // digits and - _ . ~ between single slashes, without a part that begins with a dot, and short enough to be whole.
 func PlainPath(s string) bool { return len(s) <= maxPlainPath && plainPaths.MatchString(s) }
 
-var plainPaths = regexp.MustCompile(`^(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+$`)
+var plainPaths = regexp.MustCompile(`^(?:/|(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+)$`)

@@ -108,7 +108,7 @@ func collect(t *testing.T, dir, log string) {
 		t.Fatal(err)
 	}
 	now := func() time.Time { return (siteDay + 4).Time() }
-	rules, err := site.ParseRules(site.Settings{LogFormat: "auto"}, now())
+	rules, err := site.ParseRules(site.Settings{LogFormat: "auto"}, now)
 	if err != nil {
 		t.Fatal(err)
 	}

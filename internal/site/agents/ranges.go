@@ -29,14 +29,18 @@ const (
 )
 
 // Ranges are the published addresses of a directory, by file. A nil Ranges has none.
-type Ranges struct{ lists []RangeList }
+type Ranges struct {
+	lists []RangeList // without Stale
+	now   func() time.Time
+}
 
 // RangeList is one file of published addresses.
 type RangeList struct {
 	Name string `json:"name"`
 	// Created is when the operator made the list, or when the file was written if it does not say.
 	Created time.Time `json:"created"`
-	Stale   bool      `json:"stale"`
+	// Stale: the list is too old to prove anything.
+	Stale bool `json:"stale"`
 	// Prefixes counts the networks.
 	Prefixes int `json:"prefixes"`
 
@@ -45,8 +49,8 @@ type RangeList struct {
 
 // ReadRanges reads the files of a directory: JSON as operators publish it ({"creationTime": …,
 // "prefixes": [{"ipv4Prefix": …}]}), or a network a line. Names that begin with a dot are skipped.
-// An empty dir is no directory. The error names every bad file.
-func ReadRanges(dir string, now time.Time) (*Ranges, error) {
+// An empty dir is no directory. Lists grow old by now while they are in use. The error names every bad file.
+func ReadRanges(dir string, now func() time.Time) (*Ranges, error) {
 	if dir == "" {
 		return &Ranges{}, nil
 	}
@@ -58,7 +62,7 @@ func ReadRanges(dir string, now time.Time) (*Ranges, error) {
 	if len(entries) > maxFiles {
 		return nil, fmt.Errorf("%s: has %d files, want at most %d lists of ranges", dir, len(entries), maxFiles)
 	}
-	r := &Ranges{}
+	r := &Ranges{now: now}
 	var problems []error
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -72,8 +76,6 @@ func ReadRanges(dir string, now time.Time) (*Ranges, error) {
 			problems = append(problems, fmt.Errorf("%s: %w", path, err))
 			continue
 		}
-		// A time in the future says nothing of the age.
-		l.Stale = now.Sub(l.Created).Abs() > maxRangesAge
 		r.lists = append(r.lists, l)
 	}
 	if len(problems) > 0 {
@@ -87,8 +89,15 @@ func (r *Ranges) Lists() []RangeList {
 	if r == nil {
 		return nil
 	}
-	return slices.Clone(r.lists)
+	all := slices.Clone(r.lists)
+	for i := range all {
+		all[i].Stale = r.isStale(all[i])
+	}
+	return all
 }
+
+// isStale reports whether a list is too old by now. A time in the future says nothing of the age.
+func (r *Ranges) isStale(l RangeList) bool { return r.now().Sub(l.Created).Abs() > maxRangesAge }
 
 // Stale returns the files that are too old to prove anything.
 func (r *Ranges) Stale() []RangeList {
@@ -105,7 +114,7 @@ func (r *Ranges) IsSpoofed(a *Agent, addr netip.Addr) bool {
 	i, ok := slices.BinarySearchFunc(r.lists, a.Ranges, func(l RangeList, name string) int {
 		return strings.Compare(l.Name, name)
 	})
-	return ok && !r.lists[i].Stale && !r.lists[i].contains(addr.Unmap().WithZone(""))
+	return ok && !r.isStale(r.lists[i]) && !r.lists[i].contains(addr.Unmap().WithZone(""))
 }
 
 func (l *RangeList) contains(addr netip.Addr) bool {

@@ -32,6 +32,7 @@ func lists(t *testing.T, files map[string]string) string {
 func TestIsSpoofed(t *testing.T) {
 	const published = `{"creationTime": "%s", "prefixes": [{"ipv4Prefix": "192.0.2.0/24"},
 		{"ipv4Prefix": "192.0.2.16/28"}, {"ipv6Prefix": "2001:db8::/32"}, {"ipv4Prefix": "198.51.100.7/32"}]}`
+	at := now
 	ranges, err := ReadRanges(lists(t, map[string]string{
 		"gptbot.json":        fmt.Sprintf(published, "2026-10-25T00:00:00.000000"),
 		"bingbot.json":       fmt.Sprintf(published, "2026-10-23T11:00:00.121331"), // 31 days
@@ -40,7 +41,7 @@ func TestIsSpoofed(t *testing.T) {
 		"..2026_11_23":       "hidden",
 		"ccbot.json":         strings.ReplaceAll(published, `"creationTime": "%s", `, ""),
 		"perplexitybot.json": fmt.Sprintf(published, "2026-11-22"),
-	}), now)
+	}), func() time.Time { return at })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,13 @@ func TestIsSpoofed(t *testing.T) {
 	if len(ranges.Lists()) != 6 || len(stale) != 2 || stale[0].Name != "applebot.json" || stale[1].Name != "bingbot.json" {
 		t.Errorf("%v; stale: %v", ranges.Lists(), stale)
 	}
-	none, err := ReadRanges("", now)
+	at = now.AddDate(0, 0, 9) // the process runs on
+	if ranges.IsSpoofed(Builtin().Match("CCBot"), netip.MustParseAddr("203.0.113.1")) {
+		t.Error("a list of 31 days proves something")
+	} else if stale := ranges.Stale(); len(stale) != 5 {
+		t.Errorf("stale: %v", stale)
+	}
+	none, err := ReadRanges("", time.Now)
 	if err != nil || none.IsSpoofed(Builtin().Match("GPTBot"), netip.MustParseAddr("192.0.2.1")) {
 		t.Errorf("no directory: %v", err)
 	}
@@ -141,7 +148,7 @@ func TestBadRanges(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "nothing"), filepath.Join(dir, "m")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := ReadRanges(dir, now)
+	_, err := ReadRanges(dir, time.Now)
 	problems := strings.Split(err.Error(), "\n")
 	want := []string{
 		"a.json: is not JSON", "b.json: network 1", "c.json: network 1 has neither", "d.txt: has no networks",
@@ -156,7 +163,7 @@ func TestBadRanges(t *testing.T) {
 			t.Errorf("%q, want %q", p, want[i])
 		}
 	}
-	if _, err := ReadRanges(filepath.Join(dir, "nothing"), now); err == nil {
+	if _, err := ReadRanges(filepath.Join(dir, "nothing"), time.Now); err == nil {
 		t.Error("a directory that is not there")
 	}
 }

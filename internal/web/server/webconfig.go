@@ -67,6 +67,47 @@ func UsesTLS(file string) (bool, error) {
 	return s.tls, err
 }
 
+// Credentials returns a function that reports whether a request that we answer proved who sent it: by a
+// client certificate that was verified, or as a user of the web configuration. As the toolkit does, it reads
+// the file again for each request, and a file that cannot be read proves nothing.
+func Credentials(file string) (func(*http.Request) bool, error) {
+	s := &Server{log: slog.New(slog.DiscardHandler), http: &http.Server{ //nolint:gosec // it serves nothing
+		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}
+	if err := s.secure(file); err != nil {
+		return nil, err
+	}
+	return func(r *http.Request) bool {
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			return true
+		}
+		if _, _, named := r.BasicAuth(); !named || file == "" {
+			return false
+		}
+		// Who comes without a name is refused only where the file has users.
+		var w answerCode
+		s.http.Handler.ServeHTTP(&w, &http.Request{Method: http.MethodGet, Header: http.Header{}})
+		return w == http.StatusUnauthorized
+	}, nil
+}
+
+// answerCode is the status of an answer that nobody reads.
+type answerCode int
+
+func (c *answerCode) Header() http.Header         { return http.Header{} }
+func (c *answerCode) Write(p []byte) (int, error) { return len(p), nil }
+func (c *answerCode) WriteHeader(code int)        { *c = answerCode(code) }
+
+// HasUsers reports whether a web configuration that [Check] accepts has basic_auth_users.
+func HasUsers(file string) (bool, error) {
+	proves, err := Credentials(file)
+	if err != nil {
+		return false, err
+	}
+	r := &http.Request{Header: http.Header{}}
+	r.SetBasicAuth("", "")
+	return proves(r), nil
+}
+
 var errEnded = errors.New("no connection")
 
 // ended is a listener without any connection.

@@ -207,3 +207,29 @@ func TestIsLoopback(t *testing.T) {
 		}
 	}
 }
+
+// TestCredentials: a request proves who sent it by what the file has now.
+func TestCredentials(t *testing.T) {
+	file := webConfig(t, users)
+	proves, err := Credentials(file)
+	must(t, err)
+	named := &http.Request{Header: http.Header{}}
+	named.SetBasicAuth("prometheus", password)
+	byCertificate := &http.Request{TLS: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{}}}}
+	for text, want := range map[string]bool{
+		users: true, withTLS + users: true, "basic_auth_users: {}\n": false, "basic_auth_users:\n": false, "{}": false,
+		"http_server_config: {http2: false}\n": false, withTLS: false, "basic_auth_users: hunter2\n": false,
+		"{basic_auth_users: {prometheus: " + hash + "}}": true,
+	} {
+		write(t, file, text)
+		if got := proves(named); got != want {
+			t.Errorf("%q: a request with a name: %t, want %t", text, got, want)
+		}
+		if proves(&http.Request{TLS: &tls.ConnectionState{}}) || !proves(byCertificate) {
+			t.Errorf("%q: without a name, or by certificate", text)
+		}
+	}
+	if proves, err := Credentials(""); err != nil || proves(named) || proves(&http.Request{}) {
+		t.Errorf("no file: %v", err)
+	}
+}
