@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,9 +97,9 @@ const (
 	headSize = 1 << 10
 	// formatSize is how much of it Chunk.Head has.
 	formatSize = 64 << 10
-	// endSize is the number of bytes before an offset that are kept as a hash. If they differ when the file is opened
-	// again, lines that were read are no longer there.
-	endSize = 64
+	// endSize is the number of bytes before an offset that are kept as a hash. If they differ, lines that were read
+	// are no longer there, or it is another file that begins alike.
+	endSize = 1 << 10
 	// endSum is how many digits of a hash Ends has.
 	endSum = 6
 )
@@ -118,8 +119,9 @@ type position struct {
 	// Ends has the first digits of the hash up to the end of each line in it: a copy may be shorter.
 	Ends   map[int]string `json:"ends,omitempty"`
 	Offset int64          `json:"offset"` // in the text, decompressed
-	// Last is the hash of the endSize bytes before the offset, empty if it is not known.
-	Last     string `json:"last,omitempty"`
+	// End is the hash of the EndSize bytes before the offset: endSize, or what there was; 0 if it is not known.
+	End      string `json:"end,omitempty"`
+	EndSize  int    `json:"end_size,omitempty"`
 	Lines    int    `json:"lines"`            // before the offset
 	IsPacked bool   `json:"packed,omitempty"` // compressed
 	// IsEmptied: the file was emptied, and its copy not found yet.
@@ -133,9 +135,10 @@ type position struct {
 type known struct {
 	key string
 	position
-	isKept   bool // position was given to be kept
-	isHeaded bool // Chunk.Head was given
-	hasLost  bool // lines, possibly
+	isKept   bool   // position was given to be kept
+	isHeaded bool   // Chunk.Head was given
+	hasLost  bool   // lines, possibly
+	end      []byte // that position.End is the hash of, once lines were read
 	// file stays open as long as a server may write to it.
 	file   *os.File
 	active time.Time  // when it was live or grew
@@ -157,6 +160,7 @@ type Follower struct {
 	known   []*known
 	buckets map[int]*bucket
 	stdin   *stdin
+	copies  map[inode]copied // files that have nothing but what others have
 
 	freeText int64 // freeText, but in a test
 }
@@ -164,7 +168,7 @@ type Follower struct {
 // NewFollower returns a Follower that goes on after positions, by key, as chunks had them. It reads nothing.
 func NewFollower(sources []Source, positions map[string][]byte, o FollowOptions) (*Follower, error) {
 	f := &Follower{sources: sources, now: o.Now, buckets: map[int]*bucket{},
-		freeText: freeText}
+		copies: map[inode]copied{}, freeText: freeText}
 	if f.now == nil {
 		f.now = time.Now
 	}
@@ -210,16 +214,33 @@ func (k *known) close() (err error) {
 	return err
 }
 
+// SourceErrors are the errors of a poll, by the index of their source.
+type SourceErrors map[int]error
+
+func (e SourceErrors) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap returns them in the order of the sources.
+func (e SourceErrors) Unwrap() (all []error) {
+	for _, source := range slices.Sorted(maps.Keys(e)) {
+		all = append(all, e[source])
+	}
+	return all
+}
+
 // Poll calls each with what is new in every log, the oldest files first, and returns once it has read what was there
-// when it began. A log that cannot be read does not stop it: the error names those. After an error of each, which ends
-// the poll, make another Follower from the positions that were kept.
+// when it began. A log that cannot be read does not stop it: the error is SourceErrors then. After an error of each,
+// which ends the poll, make another Follower from the positions that were kept.
 func (f *Follower) Poll(ctx context.Context, each func(Chunk) error) error {
-	p := &poll{Follower: f, ctx: ctx, each: each, listed: map[string]int{}, paths: map[string]bool{}}
-	err := p.run()
+	p := &poll{Follower: f, ctx: ctx, each: each, listed: map[string]int{}, paths: map[string]bool{},
+		problems: SourceErrors{}}
+	p.run()
 	if p.stopped != nil {
 		return p.stopped
 	}
-	return err
+	if len(p.problems) > 0 {
+		return p.problems
+	}
+	return nil
 }
 
 // poll is one Poll.
@@ -230,10 +251,10 @@ type poll struct {
 	stopped  error           // by each or ctx
 	listed   map[string]int  // how many files a source has; without those that could not be listed
 	paths    map[string]bool // of files
-	problems []error
+	problems SourceErrors
 }
 
-func (p *poll) run() error {
+func (p *poll) run() {
 	p.files()
 	for i, s := range p.sources {
 		if b := p.buckets[i]; b != nil && p.stopped == nil {
@@ -246,19 +267,17 @@ func (p *poll) run() error {
 	if p.stdin != nil && p.stopped == nil {
 		p.problem(p.stdin.source, p.stdin.poll(p))
 	}
-	return errors.Join(p.problems...)
 }
 
 // problem keeps an error of a source.
 func (p *poll) problem(source int, err error) {
-	where := p.sources[source].Where
-	switch {
-	case err == nil || errors.Is(err, errChanged):
-	case strings.HasPrefix(err.Error(), where):
-		p.problems = append(p.problems, err)
-	default:
-		p.problems = append(p.problems, fmt.Errorf("%s: %w", where, err))
+	if err == nil || errors.Is(err, errChanged) {
+		return
 	}
+	if where := p.sources[source].Where; !strings.HasPrefix(err.Error(), where) {
+		err = fmt.Errorf("%s: %w", where, err)
+	}
+	p.problems[source] = errors.Join(p.problems[source], err)
 }
 
 // sourceOf returns the index of the source of k, negative if it is none any more.
@@ -270,17 +289,20 @@ func (p *poll) sourceOf(k *known) int {
 func (p *poll) give(k *known, c Chunk) error {
 	if p.stopped = context.Cause(p.ctx); p.stopped == nil {
 		next := k.position
+		end := k.end
 		if next.Offset += c.Size; c.Size > 0 {
-			next.Last = ""
-			if n := len(c.Text); n >= endSize {
-				next.Last = sum(c.Text[n-endSize:])
+			if len(end) != k.EndSize || int64(len(c.Text)) != c.Size { // what was before the text is not known
+				end = nil
 			}
+			end = append(bytes.Clone(end[max(0, min(len(end), len(end)+len(c.Text)-endSize)):]),
+				c.Text[max(0, len(c.Text)-endSize):]...)
+			next.End, next.EndSize = sum(end), len(end)
 		}
 		next.Lines = max(next.Lines, c.First-1+bytes.Count(c.Text, []byte("\n")))
 		c.Key, c.Name = k.key, k.Path
 		if c.Position, p.stopped = json.Marshal(next); p.stopped == nil {
 			if p.stopped = p.each(c); p.stopped == nil {
-				k.position, k.isKept = next, true
+				k.position, k.isKept, k.end = next, true, end
 				k.isHeaded = k.isHeaded || c.Head != nil
 				return nil
 			}
