@@ -11,7 +11,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -328,9 +327,10 @@ func (s *session) poll(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, src := range s.sources {
-		if s.status[i].Err = ""; err != nil && strings.Contains(err.Error(), src.Name) {
-			s.status[i].Err = err.Error()
+	failed, _ := errors.AsType[logs.SourceErrors](err)
+	for i := range s.sources {
+		if s.status[i].Err = ""; failed[i] != nil {
+			s.status[i].Err = failed[i].Error()
 		}
 	}
 	return context.Cause(ctx)
@@ -406,6 +406,11 @@ func (w *worker) run(j job) {
 	defer w.locked.Unlock()
 	w.batch.Views = append(append(w.batch.Views, b.views...), b.missed...)
 	src := &w.sources[j.source]
+	if n := b.leftOut[Late]; n > 0 && src.Lines[string(Late)] == 0 {
+		w.Logger.Warn("lines of months that are closed are not counted: the log was added, or got them, after that; "+
+			"docgauge site count reads the log alone, and another DOCGAUGE_SITE_DIR reads all logs again", "log", j.name,
+			"lines", n)
+	}
 	src.Watermark = max(src.Watermark, min(b.newest, w.Now().Unix()))
 	src.Lines["view"] += int64(len(b.views))
 	for why, n := range b.leftOut {
@@ -570,8 +575,14 @@ func (s *session) past(project string, t time.Time) bool {
 	if s.Now().Before(t) {
 		return false
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i, src := range s.Collector.sources {
-		if (src.Project == "" || src.Project == project) && s.sources[i].Watermark < t.Unix() {
+		if src.Project != "" && src.Project != project {
+			continue
+		}
+		// A file of a glob that cannot be read is behind the others.
+		if s.sources[i].Watermark < t.Unix() || s.status[i].Err != "" {
 			return false
 		}
 	}

@@ -817,7 +817,8 @@ func TestBucket(t *testing.T) {
 // prober has the lines of a program that asks every host of a server at the same times: more than headSize bytes.
 func prober(from, to int) (text string) {
 	for i := range to - from {
-		text += fmt.Sprintf("10.0.0.9 - - [20/Nov/2026:00:%02d:00 +0000] \"GET / HTTP/1.1\" 200 612 \"-\" \"probe\"\n", from+i)
+		text += fmt.Sprintf("10.0.0.9 - - [20/Nov/2026:00:%02d:00 +0000] \"GET / HTTP/1.1\" 200 612 \"-\" \"probe\"\n",
+			from+i)
 	}
 	return text
 }
@@ -932,7 +933,8 @@ func TestOwnSource(t *testing.T) {
 	names := map[string]int{
 		"docs.log": 1, "docs-2.log": 2, "docs.log.1": 3, "docs-20261101.log": 4, "a.x": 0, "a.x.1": 0, "y.x": 5, "y.x.1": 5,
 		"docs.log.2.gz": 1, "docs.log-20261101": 1, "docs.log.2026-11-01-12.zst": 1, "docs.log-1793491200": 1,
-		"docs-20261102.log": 1, "docs-2026-11-01T10-00-00.000.log.gz": 1, "docs.3.log": 1, "docs.log.gz": 1, "docs.log.bak": 1,
+		"docs-20261102.log": 1, "docs-2026-11-01T10-00-00.000.log.gz": 1, "docs.3.log": 1,
+		"docs.log.gz": 1, "docs.log.bak": 1,
 		"docs.log.shop": -1, "docs.log-api": -1, "docs-3.log": -1, "docs-api.log": -1, "docs.log.1.shop": -1, "docs.log2": -1,
 		"docs-2027-guide.log": -1, "docs.log.old.txt": -1,
 	}
