@@ -410,7 +410,7 @@ func TestAddedLater(t *testing.T) {
 	w.now = w.now.AddDate(0, 3, 0)
 	w.poll()
 	w.stop()
-	lines := strings.Repeat("192.0.2.1 - - [30/Jan/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"Firefox/120.0\"\n", 3)
+	lines := strings.Repeat("192.0.2.1 - - [30/Jan/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"Firefox\"\n", 3)
 	w.ok(os.WriteFile(filepath.Join(w.dir, "other.log"), []byte(lines), 0o600))
 	w.silent = true
 	var said bytes.Buffer
