@@ -134,6 +134,10 @@ func (c *checker) trySite(ctx context.Context) (used bool) {
 			detail += fmt.Sprintf("; emptied %s while it was followed (copytruncate): lines may have been lost",
 				format.Plural(s.PossiblyLost, "time"))
 		}
+		if n := s.Lines["late"]; n > 0 {
+			detail += fmt.Sprintf("; %s of months that were closed already not counted: docgauge site count reads the log "+
+				"alone, another DOCGAUGE_SITE_DIR reads all logs again", format.Plural(n, "line"))
+		}
 		c.found("collected", detail, nil)
 	}
 	if err != nil {

@@ -462,6 +462,11 @@ func (w *worker) run(j job) {
 	defer w.locked.Unlock()
 	w.batch.Views = append(append(w.batch.Views, b.views...), b.missed...)
 	src := &w.sources[j.source]
+	if n := b.leftOut[Late]; n > 0 && src.Lines[string(Late)] == 0 {
+		w.Logger.Warn("lines of months that are closed are not counted: the log was added, or got them, after that; "+
+			"docgauge site count reads the log alone, and another DOCGAUGE_SITE_DIR reads all logs again", "log", j.name,
+			"lines", n)
+	}
 	src.Watermark = max(src.Watermark, min(b.newest, w.Now().Unix()))
 	src.Lines["view"] += int64(len(b.views))
 	for why, n := range b.leftOut {
@@ -627,8 +632,11 @@ func (s *session) past(project string, t time.Time) bool {
 	if s.Now().Before(t) {
 		return false
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range s.sources {
-		if s.feeds(i, project) && s.sources[i].Watermark < t.Unix() {
+		// A file of a glob that cannot be read is behind the others.
+		if s.feeds(i, project) && (s.sources[i].Watermark < t.Unix() || s.status[i].Err != "") {
 			return false
 		}
 	}

@@ -467,3 +467,46 @@ func TestFullDisk(t *testing.T) {
 		t.Error(problems, err)
 	}
 }
+
+// TestAddedLater: a log that is added when its months are closed is warned of once.
+func TestAddedLater(t *testing.T) {
+	w := newWorld(t, 10, time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC))
+	w.write(analytics.DateOf(w.now), 5)
+	w.poll()
+	w.now = w.now.AddDate(0, 3, 0)
+	w.poll()
+	w.stop()
+	lines := strings.Repeat("192.0.2.1 - - [30/Jan/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"Firefox\"\n", 3)
+	w.ok(os.WriteFile(filepath.Join(w.dir, "other.log"), []byte(lines), 0o600))
+	w.silent = true
+	var said bytes.Buffer
+	for range 3 {
+		w.start()
+		w.session.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		w.poll()
+		w.stop()
+	}
+	if n := strings.Count(said.String(), "lines of months that are closed are not counted"); n != 1 {
+		t.Errorf("warned %d times:\n%s", n, &said)
+	}
+}
+
+// TestUnreadableFileHoldsTheEpoch: a file of a glob does not close the month of another that cannot be read.
+func TestUnreadableFileHoldsTheEpoch(t *testing.T) {
+	w := newWorld(t, 11, time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC))
+	w.write(analytics.DateOf(w.now), 5)
+	w.poll()
+	c := w.session.Collector
+	w.now = time.Date(2026, 3, 6, 12, 0, 0, 0, time.UTC)
+	w.session.sources[0].Watermark = w.now.Unix()
+	end := facts.EpochOf(analytics.NewDate(2025, 12, 1)).To().Time().Add(grace)
+	if !w.session.past(DefaultProject, end) {
+		t.Error("is not past although its only log is")
+	}
+	c.mu.Lock()
+	c.status[0].Err = "b.log: permission denied"
+	c.mu.Unlock()
+	if w.session.past(DefaultProject, end) {
+		t.Error("is past although a file was not read")
+	}
+}

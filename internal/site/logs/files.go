@@ -34,79 +34,118 @@ type candidate struct {
 }
 
 // isLive reports whether a server may be writing to the file under this name.
-func (c *candidate) isLive() bool { return c.path == c.base }
+func (c *candidate) isLive() bool { return c.path == c.base && !c.isArchive() }
+
+func (c *candidate) isArchive() bool {
+	return strings.HasSuffix(c.path, ".gz") || strings.HasSuffix(c.path, ".zst")
+}
 
 // kind orders what a file can be: a live log, which is no copy of another, a rotated one, an archive.
 func (c *candidate) kind() int {
 	switch {
 	case c.isLive():
 		return 0
-	case strings.HasSuffix(c.path, ".gz") || strings.HasSuffix(c.path, ".zst"):
+	case c.isArchive():
 		return 2
 	}
 	return 1
 }
 
-// list returns the files of a source.
-func (f *Follower) list(source int) (found []*candidate, err error) {
-	where := f.sources[source].Where
-	paths := []string{where}
-	isGlob := strings.ContainsAny(where, "*?[")
-	if isGlob {
-		paths, _ = filepath.Glob(where) // the pattern was checked
-	}
-	matches := map[string]map[string]bool{} // the names in each directory
-	for _, path := range paths {
-		if abs, err := filepath.Abs(path); err == nil {
-			path = abs
+// owner is the source of a live log.
+type owner struct {
+	source int
+	isGlob bool // its name is a match of a pattern
+}
+
+// list returns the files of each source, and what is wrong with them. A path that a source names belongs to that
+// source, although it matches the pattern of another or looks like a rotation of its log. What several patterns match
+// belongs to the first of them.
+func (p *poll) list() (found [][]*candidate, problems []error) {
+	found, problems = make([][]*candidate, len(p.sources)), make([]error, len(p.sources))
+	dirs := map[string]map[string]owner{} // the live logs in each directory
+	for _, isGlob := range []bool{false, true} {
+		for i, s := range p.sources {
+			if p.buckets[i] != nil || s.Where == "-" || strings.ContainsAny(s.Where, "*?[") != isGlob {
+				continue
+			}
+			paths := []string{s.Where}
+			if isGlob {
+				paths, _ = filepath.Glob(s.Where) // the pattern was checked
+			}
+			for _, path := range paths {
+				if abs, err := filepath.Abs(path); err == nil {
+					path = abs
+				}
+				dir, name := filepath.Split(path)
+				if dirs[dir] == nil {
+					dirs[dir] = map[string]owner{}
+				}
+				if _, isTaken := dirs[dir][name]; !isTaken {
+					dirs[dir][name] = owner{i, isGlob}
+				}
+			}
 		}
-		dir, name := filepath.Split(path)
-		if matches[dir] == nil {
-			matches[dir] = map[string]bool{}
-		}
-		matches[dir][name] = true
 	}
-	var problems []error
-	for dir, names := range matches {
+	for dir, live := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			problems = append(problems, named(dir, err))
+			for _, o := range live {
+				problems[o.source] = named(dir, err)
+			}
 		}
 		for _, entry := range entries {
-			base := baseOf(entry.Name(), names)
+			base := baseOf(entry.Name(), live)
 			if base == "" {
 				continue
 			}
-			c := &candidate{source: source, base: dir + base, path: dir + entry.Name()}
+			c := &candidate{source: live[base].source, base: dir + base, path: dir + entry.Name()}
 			info, err := c.look()
 			switch {
 			case err == nil:
-				found = append(found, c)
+				found[c.source] = append(found[c.source], c)
 			case errors.Is(err, fs.ErrNotExist): // it was just removed, or links to nothing
-			case info != nil && info.IsDir() && (isGlob || !c.isLive()): // not what was meant
+			case info != nil && info.IsDir() && (live[base].isGlob || c.path != c.base): // not what was meant
 			default:
-				problems = append(problems, err)
+				problems[c.source] = errors.Join(problems[c.source], err)
 			}
 		}
 	}
-	return found, errors.Join(problems...)
+	return found, problems
 }
 
-// dated is how a server names a rotated log itself: access-2026-11-01T12-00-00.000.log.gz.
-var dated = regexp.MustCompile(`^(.+?)-\d.*?(\.[A-Za-z]+)(\.gz|\.zst)?$`)
+// The forms of a rotated log's name: after the whole name, as access.log.2.gz, access.log-20261101 or access.log.bak,
+// and before its extension, as access-20261101.log, access.2.log or access-2026-11-01T12-00-00.000.log.gz. Any other
+// name, as access.log.shop or access-2.log, is another log's.
+const (
+	rotatedDate = `\d{4}[-_.]?\d\d[-_.:T\d]*Z?`
+	compressed  = `(\.(gz|zst|bz2|xz|lz4))?`
+)
+
+var (
+	rotatedAfter = regexp.MustCompile(`^([-_.](\d+|` + rotatedDate + `))?(\.(bak|backup|old|orig|prev|save)|~)?` +
+		compressed + `$`)
+	rotatedBefore = regexp.MustCompile(`^(.+?)([-_]` + rotatedDate + `|\.\d+|\.` + rotatedDate + `)(\.[A-Za-z]+)` +
+		compressed + `$`)
+)
 
 // baseOf returns which of the live logs a file of the same directory belongs to: itself, or the one it was rotated
-// from, as access.log.2.gz, access.log-20261101 and access-20261101.log are from access.log. Empty: to none.
-func baseOf(name string, live map[string]bool) string {
-	if m := dated.FindStringSubmatch(name); m != nil && live[m[1]+m[2]] {
-		return m[1] + m[2]
+// from. Empty: to none.
+func baseOf(name string, live map[string]owner) string {
+	o, isLive := live[name]
+	if isLive && !o.isGlob {
+		return name
 	}
-	for i, b := range name {
-		if i > 0 && (b == '.' || b == '-') && live[name[:i]] {
+	for i := 1; i < len(name); i++ {
+		if _, ok := live[name[:i]]; ok && rotatedAfter.MatchString(name[i:]) {
 			return name[:i]
 		}
 	}
-	if live[name] {
+	if m := rotatedBefore.FindStringSubmatch(name); m != nil {
+		if _, ok := live[m[1]+m[3]]; ok {
+			return m[1] + m[3]
+		}
+	}
+	if isLive {
 		return name
 	}
 	return ""

@@ -97,9 +97,9 @@ const (
 	headSize = 1 << 10
 	// formatSize is how much of it Chunk.Head has.
 	formatSize = 64 << 10
-	// endSize is the number of bytes before an offset that are kept as a hash. If they differ when the file is opened
-	// again, lines that were read are no longer there.
-	endSize = 64
+	// endSize is the number of bytes before an offset that are kept as a hash. If they differ, lines that were read
+	// are no longer there, or it is another file that begins alike.
+	endSize = 1 << 10
 	// endSum is how many digits of a hash Ends has.
 	endSum = 6
 )
@@ -119,8 +119,9 @@ type position struct {
 	// Ends has the first digits of the hash up to the end of each line in it: a copy may be shorter.
 	Ends   map[int]string `json:"ends,omitempty"`
 	Offset int64          `json:"offset"` // in the text, decompressed
-	// Last is the hash of the endSize bytes before the offset, empty if it is not known.
-	Last     string `json:"last,omitempty"`
+	// End is the hash of the EndSize bytes before the offset: endSize, or what there was; 0 if it is not known.
+	End      string `json:"end,omitempty"`
+	EndSize  int    `json:"end_size,omitempty"`
 	Lines    int    `json:"lines"`            // before the offset
 	IsPacked bool   `json:"packed,omitempty"` // compressed
 	// IsEmptied: the file was emptied, and its copy not found yet.
@@ -134,9 +135,10 @@ type position struct {
 type known struct {
 	key string
 	position
-	isKept   bool // position was given to be kept
-	isHeaded bool // Chunk.Head was given
-	hasLost  bool // lines, possibly
+	isKept   bool   // position was given to be kept
+	isHeaded bool   // Chunk.Head was given
+	hasLost  bool   // lines, possibly
+	end      []byte // that position.End is the hash of, once lines were read
 	// file stays open as long as a server may write to it.
 	file   *os.File
 	active time.Time  // when it was live or grew
@@ -160,6 +162,7 @@ type Follower struct {
 	stdin   *stdin
 	// behind has the sources with a file that changed while the last poll looked at it.
 	behind map[int]bool
+	copies map[inode]copied // files that have nothing but what others have
 
 	freeText int64 // freeText, but in a test
 }
@@ -167,7 +170,7 @@ type Follower struct {
 // NewFollower returns a Follower that goes on after positions, by key, as chunks had them. It reads nothing.
 func NewFollower(sources []Source, positions map[string][]byte, o FollowOptions) (*Follower, error) {
 	f := &Follower{sources: sources, now: o.Now, buckets: map[int]*bucket{},
-		freeText: freeText}
+		copies: map[inode]copied{}, freeText: freeText}
 	if f.now == nil {
 		f.now = time.Now
 	}
@@ -213,6 +216,19 @@ func (k *known) close() (err error) {
 	return err
 }
 
+// SourceErrors are the errors of a poll, by the index of their source.
+type SourceErrors map[int]error
+
+func (e SourceErrors) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap returns them in the order of the sources.
+func (e SourceErrors) Unwrap() (all []error) {
+	for _, source := range slices.Sorted(maps.Keys(e)) {
+		all = append(all, e[source])
+	}
+	return all
+}
+
 // Poll calls each with what is new in every log, the oldest files first, and returns once it has read what was there
 // when it began. A log that cannot be read does not stop it: the error is [SourceErrors] then. After an error of each,
 // which ends the poll, make another Follower from the positions that were kept.
@@ -220,11 +236,14 @@ func (f *Follower) Poll(ctx context.Context, each func(Chunk) error) error {
 	f.behind = map[int]bool{}
 	p := &poll{Follower: f, ctx: ctx, each: each, listed: map[string]int{}, paths: map[string]bool{},
 		problems: SourceErrors{}}
-	err := p.run()
+	p.run()
 	if p.stopped != nil {
 		return p.stopped
 	}
-	return err
+	if len(p.problems) > 0 {
+		return p.problems
+	}
+	return nil
 }
 
 // IsBehind reports whether the next poll reads lines of a source that the last one should have read, because a file was
@@ -242,21 +261,7 @@ type poll struct {
 	problems SourceErrors
 }
 
-// SourceErrors are the errors of the sources that a poll could not read, by their index.
-type SourceErrors map[int]error
-
-// Error returns the messages of all sources, each on a line.
-func (e SourceErrors) Error() string { return errors.Join(e.Unwrap()...).Error() }
-
-// Unwrap returns the errors in the order of the sources.
-func (e SourceErrors) Unwrap() (all []error) {
-	for _, source := range slices.Sorted(maps.Keys(e)) {
-		all = append(all, e[source])
-	}
-	return all
-}
-
-func (p *poll) run() error {
+func (p *poll) run() {
 	p.files()
 	for i, s := range p.sources {
 		if b := p.buckets[i]; b != nil && p.stopped == nil {
@@ -269,24 +274,21 @@ func (p *poll) run() error {
 	if p.stdin != nil && p.stopped == nil {
 		p.problem(p.stdin.source, p.stdin.poll(p))
 	}
-	if len(p.problems) == 0 {
-		return nil
-	}
-	return p.problems
 }
 
 // problem keeps an error of a source.
 func (p *poll) problem(source int, err error) {
-	where := p.sources[source].Where
 	switch {
 	case err == nil:
+		return
 	case errors.Is(err, errChanged):
 		p.behind[source] = true
-	case strings.HasPrefix(err.Error(), where):
-		p.problems[source] = errors.Join(p.problems[source], err)
-	default:
-		p.problems[source] = errors.Join(p.problems[source], fmt.Errorf("%s: %w", where, err))
+		return
 	}
+	if where := p.sources[source].Where; !strings.HasPrefix(err.Error(), where) {
+		err = fmt.Errorf("%s: %w", where, err)
+	}
+	p.problems[source] = errors.Join(p.problems[source], err)
 }
 
 // sourceOf returns the index of the source of k, negative if it is none any more.
@@ -298,17 +300,20 @@ func (p *poll) sourceOf(k *known) int {
 func (p *poll) give(k *known, c Chunk) error {
 	if p.stopped = context.Cause(p.ctx); p.stopped == nil {
 		next := k.position
+		end := k.end
 		if next.Offset += c.Size; c.Size > 0 {
-			next.Last = ""
-			if n := len(c.Text); n >= endSize {
-				next.Last = sum(c.Text[n-endSize:])
+			if len(end) != k.EndSize || int64(len(c.Text)) != c.Size { // what was before the text is not known
+				end = nil
 			}
+			end = append(bytes.Clone(end[max(0, min(len(end), len(end)+len(c.Text)-endSize)):]),
+				c.Text[max(0, len(c.Text)-endSize):]...)
+			next.End, next.EndSize = sum(end), len(end)
 		}
 		next.Lines = max(next.Lines, c.First-1+bytes.Count(c.Text, []byte("\n")))
 		c.Key, c.Name = k.key, k.Path
 		if c.Position, p.stopped = json.Marshal(next); p.stopped == nil {
 			if p.stopped = p.each(c); p.stopped == nil {
-				k.position, k.isKept = next, true
+				k.position, k.isKept, k.end = next, true, end
 				k.isHeaded = k.isHeaded || c.Head != nil
 				return nil
 			}

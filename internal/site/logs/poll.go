@@ -3,12 +3,14 @@ package logs
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,14 +64,14 @@ func (p *poll) find() (work []*known) {
 			files[c.id], p.paths[c.path] = c.id != inode{}, true
 		}
 	}
-	for i, s := range p.sources {
-		if p.buckets[i] != nil || s.Where == "-" {
+	all, problems := p.list()
+	for i, found := range all {
+		if p.buckets[i] != nil || p.sources[i].Where == "-" {
 			continue
 		}
-		found, err := p.list(i)
-		p.problem(i, err)
-		if err == nil {
-			p.listed[s.Where] = len(found)
+		p.problem(i, problems[i])
+		if problems[i] == nil {
+			p.listed[p.sources[i].Where] += len(found)
 		}
 		// A copy or an archive that is being made is shorter than its file.
 		slices.SortFunc(found, func(a, b *candidate) int {
@@ -79,6 +81,7 @@ func (p *poll) find() (work []*known) {
 			add(c)
 		}
 	}
+	maps.DeleteFunc(p.copies, func(id inode, _ copied) bool { return !files[id] })
 	byInode := map[inode]*known{}
 	for _, k := range p.known {
 		k.at = nil
@@ -104,7 +107,7 @@ func (p *poll) find() (work []*known) {
 			p.problem(c.source, err)
 		case same:
 			if !k.IsPacked && c.size < k.Offset { // cut, and still the same file
-				k.Offset, k.Last, k.hasLost = c.size, "", true
+				k.Offset, k.EndSize, k.hasLost = c.size, 0, true
 				k.setHead(c.head)
 			}
 			k.move(p.sources[c.source].Where, c)
@@ -172,6 +175,9 @@ func (k *known) isAt(c *candidate) (bool, error) {
 	}
 	head, err := k.readHead(c)
 	isCut := k.Path == c.real && k.hasBegun(head)
+	if err == nil && k.file != nil && !c.packed && k.begins(head) && !k.endsIn(k.file, c.size) {
+		return false, nil // it was emptied, and begins as before
+	}
 	if k.HeadSize > 0 && (isCut || k.HeadSize < headSize) && !k.isBorn(c) {
 		return false, err // a short head is no proof
 	}
@@ -196,6 +202,19 @@ func (k *known) hasBegun(head []byte) bool {
 	whole := wholeLines(head, false)
 	return len(head) < k.HeadSize && len(whole) > 0 && k.Ends[len(whole)] == sum(whole)[:endSum]
 }
+
+// endsIn reports whether the bytes before the offset are still those that were read, if that can be told.
+func (k *known) endsIn(file io.ReaderAt, size int64) bool {
+	if k.EndSize == 0 || size < k.Offset {
+		return true
+	}
+	end := make([]byte, k.EndSize)
+	n, _ := file.ReadAt(end, k.Offset-int64(k.EndSize))
+	return n == len(end) && sum(end) == k.End
+}
+
+// setEnd keeps what is before the offset.
+func (k *known) setEnd(end []byte) { k.end, k.End, k.EndSize = end, sum(end), len(end) }
 
 // setHead keeps what is known of a file that begins with head.
 func (k *known) setHead(head []byte) {
@@ -265,46 +284,186 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 		}
 		return nil, err
 	}
+	if seen, ok := p.copies[c.id]; ok && seen.of.at != nil && seen.size == c.size && seen.modified.Equal(c.modified) &&
+		!(c.isLive() && seen.of.at.isLive()) {
+		return nil, nil
+	}
+	delete(p.copies, c.id)
 	var found *known
+	isSure, isShort := false, false
+	shared := shared{}
 	for _, k := range p.known {
 		if k.ETag != "" {
 			continue
 		}
 		isFull, isFamily := k.HeadSize == headSize, k.Base == c.base
 		if k.at != nil {
-			isCopy := isFull && k.begins(c.head)
-			if !isCopy && isFamily && !c.isLive() && (len(c.head) < k.HeadSize || k.begins(c.head)) {
-				original, err := k.readHead(&candidate{path: k.at.path, id: k.at.id})
-				if err != nil {
-					return nil, err
-				}
-				isCopy = bytes.HasPrefix(original, c.head)
+			if k.at.isLive() && c.isLive() || !isFamily && (c.isLive() || !isFull) ||
+				!(k.begins(c.head) || isFamily && !c.isLive() && len(c.head) < k.HeadSize) {
+				continue
 			}
-			if isCopy {
+			s, err := p.compare(c, k)
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case !s.isCopy && isFull && k.at.base == "" && k.at.path == c.real:
+				// It took the place of a log that is still open: edited, or another. It waits until that one is closed.
 				return nil, nil
+			case !s.isCopy || s.size < headSize && (c.isLive() || s.isLonger):
+			case !s.isLonger:
+				if c.id != (inode{}) {
+					p.copies[c.id] = copied{k, c.size, c.modified}
+				}
+				return nil, nil
+			case s.size > shared.size:
+				shared = s // c goes on where k ends
 			}
 			continue
 		}
 		if k.IsEmptied && isFamily && !c.isLive() && found == nil && k.hasBegun(c.head) {
 			found = k // the copy was made before the last lines came
 		}
-		if k.Offset > 0 && k.begins(c.head) && (isFull || isFamily && (!c.isLive() || k.Inode == c.id.Inode)) &&
-			(found == nil || k.HeadSize > found.HeadSize) {
-			found = k
+		switch {
+		case k.Offset == 0 || !k.begins(c.head) || !isFull && (!isFamily || c.isLive() && k.Inode != c.id.Inode):
+		case c.isLive() && (k.IsEmptied || p.paths[k.Path] && k.Path != c.real): // another file
+		default:
+			ends, reaches, err := c.ends(k)
+			if err != nil {
+				return nil, err
+			}
+			// A live log whose end is another may have been edited, or replaced.
+			if (ends || !reaches || c.isLive()) &&
+				(found == nil || ends && !isSure || ends == isSure && k.HeadSize > found.HeadSize) {
+				found, isSure, isShort = k, ends, !ends && !k.IsEmptied
+			}
 		}
 	}
-	if found == nil {
+	switch {
+	case found == nil:
 		found = &known{key: rand.Text()}
 		p.known = append(p.known, found)
+		if shared.size > 0 { // what it has in common with the other file is read there
+			found.Offset, found.Lines = shared.size, shared.lines
+		}
+	case isShort:
+		found.hasLost, found.EndSize = true, 0
 	}
 	if !c.packed && c.size < found.Offset { // a copy does not have what was read after it was made
-		found.Offset, found.Last = c.size, ""
+		found.Offset, found.EndSize = c.size, 0
 	}
 	found.setHead(c.head)
 	found.IsEmptied = false
 	found.Size, found.Modified, found.IsPacked = 0, time.Time{}, c.packed // it has yet to be read to its end
 	found.move(p.sources[c.source].Where, c)
 	return found, nil
+}
+
+// copied is what a copy is of, and how it was when that was found out.
+type copied struct {
+	of       *known
+	size     int64
+	modified time.Time
+}
+
+// text opens the text of a file, decompressed.
+func (c *candidate) text() (io.Reader, *os.File, error) {
+	file, err := c.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := Decompress(file)
+	if err != nil {
+		return nil, nil, errors.Join(named(c.path, err), file.Close())
+	}
+	return text, file, nil
+}
+
+// ends reports whether the text of c has, where the offset of k is, the bytes that were read there. It does not reach
+// so far if it is shorter. What cannot be told of k ends so.
+func (c *candidate) ends(k *known) (ends, reaches bool, err error) {
+	text, file, err := c.text()
+	if err != nil {
+		return false, false, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	_, err = io.CopyN(io.Discard, text, k.Offset-int64(k.EndSize))
+	end := make([]byte, k.EndSize)
+	if err == nil {
+		_, err = io.ReadFull(text, end)
+	}
+	if err != nil {
+		if errors.Is(err, errCut) {
+			err = nil
+		}
+		return false, false, named(c.path, endsWell(err))
+	}
+	return k.EndSize == 0 || sum(end) == k.End, true, nil
+}
+
+// shared is what two files have in common.
+type shared struct {
+	size     int64 // whole lines of the text
+	lines    int
+	isCopy   bool // one begins with all of the other
+	isLonger bool // there is more in the first
+}
+
+// compare reads the text of c and that of k, which is there, as far as they are the same.
+func (p *poll) compare(c *candidate, k *known) (s shared, err error) {
+	one, file, err := c.text()
+	if err != nil {
+		return s, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	var other io.Reader
+	if k.file != nil {
+		other, err = Decompress(io.NewSectionReader(k.file, 0, 1<<62))
+	} else {
+		var original *os.File
+		if other, original, err = k.at.text(); err == nil {
+			defer original.Close() //nolint:errcheck // it was only read
+		}
+	}
+	if err != nil {
+		return s, err
+	}
+	a, b := make([]byte, 64<<10), make([]byte, 64<<10)
+	for size := int64(0); ; {
+		if err = context.Cause(p.ctx); err != nil {
+			return s, err
+		}
+		// Of the copy first: what it has, its original had before, unless that was emptied.
+		n, err := io.ReadFull(one, a)
+		if endsWell(err) != nil && !errors.Is(err, errCut) {
+			return s, named(c.path, err)
+		}
+		m, otherErr := io.ReadFull(other, b[:n])
+		if endsWell(otherErr) != nil && !errors.Is(otherErr, errCut) {
+			return s, named(k.at.path, otherErr)
+		}
+		same := 0
+		for same < m && a[same] == b[same] {
+			same++
+		}
+		if last := bytes.LastIndexByte(a[:same], '\n') + 1; last > 0 {
+			s.size, s.lines = size+int64(last), s.lines+bytes.Count(a[:last], []byte("\n"))
+		}
+		size += int64(same)
+		switch {
+		case same < m:
+			return s, nil
+		case m < n:
+			if size < k.Offset && !k.IsPacked { // k was emptied since it was listed
+				return s, errChanged
+			}
+			s.isCopy, s.isLonger = true, true
+			return s, nil
+		case err != nil:
+			s.isCopy = true
+			return s, nil
+		}
+	}
 }
 
 // move notes where k is now.
@@ -318,7 +477,12 @@ func (k *known) move(where string, c *candidate) {
 // read gives what is new in a file.
 func (p *poll) read(k *known) error {
 	c := k.at
-	if k.isReadToEnd(c) && (k.file != nil || !c.isLive()) {
+	if k.active.IsZero() || c.isLive() || !k.isReadToEnd(c) {
+		k.active = p.now()
+	}
+	// A last line that has no end is whole once nobody writes to the file any more.
+	isEnded := !c.isLive() && p.now().Sub(k.active) >= grace && k.Offset < k.Size && !k.IsPacked
+	if k.isReadToEnd(c) && (k.file != nil || !c.isLive()) && !isEnded {
 		return nil
 	}
 	if k.failed != nil && k.failedSize == c.size && k.failedSince.Equal(c.modified) {
@@ -357,25 +521,26 @@ func (p *poll) read(k *known) error {
 	case !k.begins(head) || len(head) < int(min(size, headSize)):
 		return errChanged
 	}
-	if k.file == nil && k.Last != "" {
-		// After a power cut the end of the file may be lost, and have been written again with other lines.
-		before := make([]byte, endSize)
-		if n, _ := file.ReadAt(before, k.Offset-endSize); n < endSize {
-			return errChanged
+	if !k.endsIn(file, size) {
+		if k.file != nil {
+			return errChanged // it was emptied, and begins as before
 		}
-		if sum(before) != k.Last {
-			k.Last = ""
-			if err := p.give(k, Chunk{Source: c.source, PossiblyLost: true}); err != nil {
-				return err
-			}
+		// After a power cut the end of the file may be lost, and have been written again with other lines.
+		k.EndSize = 0
+		if err := p.give(k, Chunk{Source: c.source, PossiblyLost: true}); err != nil {
+			return err
 		}
 	}
 	if c.isLive() {
 		k.file = file
 	}
 	k.setHead(head)
+	end := make([]byte, min(k.Offset, endSize))
+	if n, _ := file.ReadAt(end, k.Offset-int64(len(end))); n == len(end) {
+		k.setEnd(end)
+	}
 	section := io.NewSectionReader(file, k.Offset, size-k.Offset)
-	err = ReadLines(section, Part{First: k.Lines + 1, Open: true}, func(lines Lines) error {
+	err = ReadLines(section, Part{First: k.Lines + 1, Open: !isEnded}, func(lines Lines) error {
 		again := make([]byte, len(head))
 		if n, _ := file.ReadAt(again, 0); n < len(head) || !bytes.Equal(again, head) {
 			lines.Free()
@@ -416,7 +581,13 @@ func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Tim
 		return errChanged
 	}
 	k.setHead(begin)
-	if _, err = io.CopyN(io.Discard, text, k.Offset); endsWell(err) != nil {
+	end := make([]byte, min(k.Offset, endSize))
+	if _, err = io.CopyN(io.Discard, text, k.Offset-int64(len(end))); err == nil {
+		if _, err = io.ReadFull(text, end); err == nil {
+			k.setEnd(end)
+		}
+	}
+	if endsWell(err) != nil {
 		return err
 	}
 	err = ReadLines(text, Part{First: k.Lines + 1}, func(lines Lines) error {
