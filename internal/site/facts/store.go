@@ -40,7 +40,7 @@ const (
 	suffix     = ".facts"
 	lockName   = "lock"
 	// version is the number of the schema.
-	version = 2
+	version = 3
 )
 
 // remedy is that of a file that is damaged or lost.
