@@ -43,6 +43,7 @@ const (
 // CollectOptions are those of a collector.
 type CollectOptions struct {
 	Now       func() time.Time
+	Running   func() time.Duration // how long this runs, by a clock that nothing sets; nil: that of time.Since
 	Logger    *slog.Logger
 	Every     time.Duration // the pause between two looks at the logs
 	Retention int           // months; 0: everything is kept
@@ -86,6 +87,7 @@ type Collector struct {
 	sources  []logs.Source
 	projects []string
 	store    *facts.Store
+	clock    *clockGuard
 
 	mu     sync.Mutex
 	status []sourceStatus
@@ -96,7 +98,8 @@ type Collector struct {
 
 // NewCollector returns a collector of sources into a store.
 func NewCollector(r *Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
-	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s}
+	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s,
+		clock: newClockGuard(s, o)}
 	for _, src := range sources {
 		c.status = append(c.status, sourceStatus{Source: facts.Source{Name: src.Where}})
 	}
@@ -235,6 +238,7 @@ type session struct {
 	sources []facts.Source
 	touched map[analytics.Date]time.Time // when a day last got views
 	looked  time.Time                    // at the epochs
+	future  time.Time                    // what the lines that are read now must be before
 	forget  bool                         // what SQLite has deleted is still to be overwritten
 	// What has been said.
 	damaged  bool
@@ -333,15 +337,19 @@ func (s *session) poll(ctx context.Context) error {
 	if err := s.closeEpochs(ctx, false); err != nil {
 		return err
 	}
-	now := s.Now()
+	now, held, err := s.clock.look(ctx)
+	if err != nil {
+		return err
+	}
 	from := int64(0)
-	if s.Retention > 0 {
+	if s.Retention > 0 && !held {
 		from = s.oldest(now).Time().Unix()
 	}
 	s.jobs = make(chan job)
 	var running sync.WaitGroup
+	s.future = (analytics.DateOf(now) + 2).Time() // clocks differ by less than a day
 	for _, w := range s.workers {
-		w.viewer.from, w.viewer.to = from, (analytics.DateOf(now) + 2).Time().Unix() // clocks differ by less than a day
+		w.viewer.from, w.viewer.to = from, s.future.Unix()
 		running.Go(func() {
 			for j := range s.jobs {
 				w.run(j)
@@ -350,10 +358,12 @@ func (s *session) poll(ctx context.Context) error {
 		})
 	}
 	var stopped error // what ended the poll, if that was not a log
-	err := s.follower.Poll(ctx, func(c logs.Chunk) error {
-		if stopped = s.take(ctx, c); stopped == nil {
-			stopped = context.Cause(ctx)
+	err = s.follower.Poll(ctx, func(c logs.Chunk) error {
+		err := s.take(ctx, c)
+		if errors.Is(err, logs.ErrWait) {
+			return err
 		}
+		stopped = cmp.Or(err, context.Cause(ctx))
 		return stopped
 	})
 	close(s.jobs)
@@ -394,6 +404,14 @@ func (s *session) poll(ctx context.Context) error {
 
 // take gives a chunk to a worker, and commits when there is enough.
 func (s *session) take(ctx context.Context, c logs.Chunk) error {
+	var parser *logs.Parser
+	if len(c.Text)+c.TooLong > 0 {
+		parser = s.parser(c)
+		if err := s.wait(ctx, c, parser); err != nil {
+			c.Free()
+			return err
+		}
+	}
 	s.locked.Lock()
 	if s.batch.Positions == nil {
 		s.batch.Positions = map[string][]byte{}
@@ -414,7 +432,7 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	}
 	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
-		s.jobs <- job{c.Source, c.Name, s.parser(c), c.Lines}
+		s.jobs <- job{c.Source, c.Name, parser, c.Lines}
 	}
 	if !full {
 		return nil
@@ -424,6 +442,33 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 		return err
 	}
 	return s.closeEpochs(ctx, false)
+}
+
+// wait returns an error if the last line of a file's chunk is of the future, as long as it may be the clock that is
+// wrong: the file waits. A single line with a wrong date holds up nothing, because right ones follow it; standard input
+// cannot wait.
+func (s *session) wait(ctx context.Context, c logs.Chunk, p *logs.Parser) error {
+	if c.Key == "" || p == nil || s.clock.isSteady() {
+		return nil
+	}
+	p = p.Clone()
+	var l logs.Line
+	for text := bytes.TrimRight(c.Text, "\r\n"); len(text) > 0; text = bytes.TrimRight(text, "\r\n") {
+		begin := bytes.LastIndexByte(text, '\n') + 1
+		if ok, err := p.Parse(text[begin:], &l); ok && err == nil {
+			break
+		}
+		text = text[:begin]
+	}
+	if l.Time < s.future.Unix() {
+		return nil
+	}
+	line := time.Unix(l.Time, 0).UTC()
+	if err := s.clock.isBehind(ctx, c.Name, line); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: its last line is of %s, but the clock says %s: set the clock, or the server's that writes "+
+		"the log: %w", c.Name, line.Format(time.RFC3339), s.Now().UTC().Format(time.RFC3339), logs.ErrWait)
 }
 
 // parser returns the parser of a chunk's file; nil while no line of it has a known format.
@@ -547,7 +592,13 @@ func (s *session) unlessDamaged(err error) error {
 
 // tidy does what is due once everything that there was has been read.
 func (s *session) tidy(ctx context.Context) error {
-	now := s.Now()
+	if err := s.clock.bridge(ctx); err != nil {
+		return err
+	}
+	now, held, err := s.clock.look(ctx)
+	if err != nil {
+		return err
+	}
 	if err := s.closeEpochs(ctx, true); err != nil {
 		return err
 	}
@@ -572,7 +623,7 @@ func (s *session) tidy(ctx context.Context) error {
 			}
 		}
 	}
-	if s.Retention > 0 {
+	if s.Retention > 0 && !held {
 		return s.store.DropBefore(ctx, s.oldest(now))
 	}
 	return nil
@@ -586,7 +637,10 @@ func (s *session) oldest(now time.Time) analytics.Date {
 // closeEpochs closes those that are due: whose sources, if all of what they have was read, are past
 // their end, and those that have waited too long. No worker has a chunk.
 func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
-	now := s.Now()
+	now, held, err := s.clock.look(ctx)
+	if err != nil {
+		return err
+	}
 	if !caughtUp && now.Sub(s.looked) < time.Minute && !now.Before(s.looked) {
 		return nil
 	}
@@ -595,7 +649,16 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 	if err != nil {
 		return err
 	}
+	if held {
+		open = nil
+	}
 	for _, e := range open {
+		if e.Opened.After(now.Add(longestStop)) { // by a clock that was ahead
+			if err := s.store.Reopen(ctx, now); err != nil {
+				return err
+			}
+			e.Opened = now
+		}
 		if now.Before(latest(e)) && (!caughtUp || !s.past(e.Project, e.Epoch.To().Time().Add(grace))) {
 			continue
 		}

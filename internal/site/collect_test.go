@@ -35,8 +35,11 @@ type world struct {
 	now     time.Time
 	dir     string
 	store   *facts.Store
-	session *session // nil: the collector is down
-	silent  bool     // there is a second log, which never has a line
+	session *session      // nil: the collector is down
+	silent  bool          // there is a second log, which never has a line
+	skew    time.Duration // how far now is ahead of the time
+	months  int           // of retention
+	polled  time.Time
 
 	waiting  []read // lines that the collector has not read
 	counted  []read
@@ -114,7 +117,8 @@ func (w *world) start() {
 		sources = append(sources, logs.Source{Where: filepath.Join(w.dir, "other.log")})
 	}
 	c := NewCollector(rules, sources, w.store, CollectOptions{
-		Now: func() time.Time { return w.now }, Logger: slog.New(slog.DiscardHandler)})
+		Now: func() time.Time { return w.now }, Logger: slog.New(slog.DiscardHandler), Retention: w.months,
+		Running: func() time.Duration { return w.now.Add(-w.skew).Sub(time.Unix(1e9, 0)) }})
 	w.session, err = c.newSession(w.t.Context())
 	w.ok(err)
 }
@@ -129,10 +133,14 @@ func (w *world) stop() {
 
 // poll lets the collector read, and says what must come of it.
 func (w *world) poll() {
+	wasStopped := w.session == nil && w.now.Sub(w.polled) > 72*time.Hour // then it reads what bridges the stop first
+	w.polled = w.now
 	w.start()
 	w.ok(w.session.poll(w.t.Context()))
 	w.ok(w.session.tidy(w.t.Context()))
-	w.close(false)
+	if !wasStopped {
+		w.close(false)
+	}
 	for _, r := range w.waiting {
 		month := facts.EpochOf(analytics.DateOf(r.at))
 		before, own := w.epochs[month-1], w.epochs[month]
@@ -234,7 +242,12 @@ func TestForYears(t *testing.T) {
 			}
 			for w.now.Year() < lastYear {
 				day := analytics.DateOf(w.now)
-				w.write(day, w.rng.IntN(8))
+				outage := seed == 3 && w.now.Month() > time.May && w.now.Month() < time.August
+				n := w.rng.IntN(8)
+				if outage {
+					n++ // so that it is bridged
+				}
+				w.write(day, n)
 				if w.rng.IntN(6) == 0 || w.silent { // another machine's, or a buffer's
 					w.write(max(first, day-analytics.Date(w.rng.IntN(80))), 3)
 				}
@@ -244,7 +257,7 @@ func TestForYears(t *testing.T) {
 				if w.rng.IntN(40) == 0 || w.now.AddDate(0, 0, 1).Day() == 1 {
 					w.stop()
 				}
-				if outage := seed == 3 && w.now.Month() > time.May && w.now.Month() < time.August; !outage {
+				if !outage {
 					w.poll()
 					w.checkSome(first)
 				} else {
@@ -509,4 +522,173 @@ func TestUnreadableFileHoldsTheEpoch(t *testing.T) {
 	if w.session.past(DefaultProject, end) {
 		t.Error("is past although a file was not read")
 	}
+}
+
+// jump sets the clock.
+func (w *world) jump(by time.Duration) { w.now, w.skew = w.now.Add(by), w.skew+by }
+
+// TestClock: whatever a clock shows that is wrong for a moment, in the end the site has what one with a right clock has.
+func TestClock(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	start := time.Date(2026, 11, 28, 9, 17, 0, 0, time.UTC)
+	collect := func(w *world) {
+		w.start()
+		w.ok(w.session.poll(t.Context()))
+		w.ok(w.session.tidy(t.Context()))
+	}
+	for _, c := range []struct {
+		name  string
+		first time.Duration // by how much the clock is wrong at the first start
+		by    []time.Duration
+	}{
+		{name: "ahead by 50 days", by: []time.Duration{50 * 24 * time.Hour}},
+		{name: "ahead by three years", by: []time.Duration{3 * year}},
+		{name: "behind by a year", by: []time.Duration{-year}},
+		{name: "behind by a year at the start", first: -year},
+		{name: "behind by three days at the start", first: -3 * 24 * time.Hour},
+		{name: "to and fro", by: []time.Duration{50 * 24 * time.Hour, -year, 3 * year}},
+	} {
+		for _, isRestarted := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, ", restarted ", isRestarted), func(t *testing.T) {
+				w := newWorld(t, 1, start)
+				w.months = 13
+				today := analytics.DateOf(start)
+				wrong := func(by time.Duration, who int) {
+					if isRestarted {
+						w.stop()
+					}
+					w.jump(by)
+					w.write(today, who)
+					collect(w)
+					w.now = w.now.Add(4 * time.Second)
+					collect(w)
+					w.jump(-by)
+					if isRestarted {
+						w.stop()
+					}
+				}
+				w.write(today-40, 7)
+				w.write(today, 50)
+				if c.first != 0 {
+					wrong(c.first, 20)
+				}
+				collect(w)
+				for _, by := range c.by {
+					wrong(by, 20)
+				}
+				w.write(today, 10)
+				collect(w)
+				w.now = w.now.Add(25 * time.Hour)
+				w.write(today+1, 10)
+				collect(w)
+				w.counted, w.waiting = w.waiting, nil
+				w.check(today-40, today-39)
+				w.check(today, today+2)
+				open, err := w.store.OpenEpochs(t.Context())
+				w.ok(err)
+				if len(open) != 2 {
+					t.Errorf("%v are open, want those of October and November", open)
+				}
+				sources, _ := w.session.Sources()
+				if n := sources[0].Lines; n["late"]+n["outside"] > 0 || n["view"] != int64(len(w.counted)) {
+					t.Errorf("%v, want %d views", n, len(w.counted))
+				}
+				if w.session.clock.isHeld.Load() {
+					t.Error("held up after 25 hours")
+				}
+				w.now = w.now.AddDate(0, 0, 30)
+				collect(w)
+				if open, err = w.store.OpenEpochs(t.Context()); err != nil || len(open) != 1 {
+					t.Errorf("%v, %v are open at the end of December, want that of November alone", open, err)
+				}
+			})
+		}
+	}
+}
+
+// TestHeldUp: how long a jump holds up what cannot be undone, and what is no jump.
+func TestHeldUp(t *testing.T) {
+	start := time.Date(2026, 1, 20, 9, 17, 0, 0, time.UTC)
+	day := analytics.DateOf(start)
+	for _, c := range []struct {
+		name string
+		stop int                        // days without docgauge
+		line func(day int) (lines bool) // whether the log has lines of such a day
+		want int                        // hours until the epoch of December is closed after it is due
+	}{
+		{"off for 30 days", 30, func(int) bool { return false }, 24},
+		{"stopped for 30 days beside a busy server", 30, func(int) bool { return true }, 0},
+		{"stopped for 30 days beside a quiet server", 30, func(day int) bool { return day%3 == 0 }, 0},
+		{"stopped for 30 days, the server for four", 30, func(day int) bool { return day < 11 || day > 14 }, 24},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 2, start)
+			w.silent = true // so that the age alone closes the epoch
+			w.write(day, 3)
+			collect := func() bool {
+				w.start()
+				w.ok(w.session.poll(t.Context()))
+				w.ok(w.session.tidy(t.Context()))
+				open, err := w.store.OpenEpochs(t.Context())
+				w.ok(err)
+				return open[0].Epoch != facts.EpochOf(day)-1
+			}
+			collect()
+			w.stop()
+			w.now = start.AddDate(0, 0, c.stop)
+			for i := range c.stop {
+				if c.line(i + 1) {
+					w.write(day+analytics.Date(i+1), 1)
+				}
+			}
+			for hour := range 100 {
+				if isClosed := collect(); isClosed != (hour >= c.want) {
+					t.Fatalf("closed after %d hours: %v, want it after %d", hour, isClosed, c.want)
+				}
+				if hour%5 == 3 {
+					w.stop() // the hours are summed over restarts
+					collect()
+				}
+				w.now = w.now.Add(time.Hour)
+			}
+		})
+	}
+}
+
+// TestLineOfTheFuture: one line with a wrong date holds up nothing once a right one follows, or once the clock has
+// gone evenly for a day.
+func TestLineOfTheFuture(t *testing.T) {
+	w := newWorld(t, 3, time.Date(2026, 1, 20, 9, 17, 0, 0, time.UTC))
+	day := analytics.DateOf(w.now)
+	far := analytics.NewDate(2099, 1, 1)
+	lines := func(views, outside int64) {
+		t.Helper()
+		w.start()
+		w.ok(w.session.poll(t.Context()))
+		w.ok(w.session.tidy(t.Context()))
+		sources, _ := w.session.Sources()
+		if n := sources[0].Lines; n["view"] != views || n["outside"] != outside {
+			t.Errorf("%v, want %d views and %d outside", n, views, outside)
+		}
+	}
+	w.write(day, 3)
+	w.write(far, 1)
+	w.write(day, 3)
+	lines(6, 1)
+	w.write(far, 1)
+	lines(6, 1) // is it the clock?
+	sources, _ := w.session.Sources()
+	if said := sources[0].Err; !strings.Contains(said, "2099-01-01") || !strings.Contains(said, "2026-01-20") {
+		t.Errorf("said %q", said)
+	}
+	w.write(day, 1)
+	lines(7, 2)
+	w.now = w.now.Add(20 * time.Hour)
+	lines(7, 2)
+	w.write(far, 1)
+	lines(7, 2)
+	w.now = w.now.Add(4 * time.Hour)
+	lines(7, 3)
+	w.write(far, 1)
+	lines(7, 4)
 }

@@ -31,6 +31,7 @@ const (
 	rangesCreated
 	epochsOpen
 	collecting
+	clockHeld
 	answersTotal
 	countingSeconds
 	requestsTotal
@@ -50,6 +51,8 @@ var Metrics = []metric{
 		prometheus.GaugeValue, nil},
 	collecting: {"docgauge_site_collecting", "1 if the last look at the logs ended well; 0: what they have is not kept, " +
 		"and is tried again.", prometheus.GaugeValue, nil},
+	clockHeld: {"docgauge_site_clock_held", "1 after the clock has jumped, until it has gone evenly for 24 hours: no " +
+		"key is destroyed and no facts are removed.", prometheus.GaugeValue, nil},
 	answersTotal: {"docgauge_site_answers_total", "Answers by where they came from: counted, disk or memory.",
 		prometheus.CounterValue, []string{"from"}},
 	countingSeconds: {"docgauge_site_counting_seconds_total", "Time spent on counting answers.",
@@ -141,6 +144,11 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 		works = 0
 	}
 	emit(collecting, works)
+	held := 0.0
+	if e.collector.clock.isHeld.Load() {
+		held = 1
+	}
+	emit(clockHeld, held)
 	emit(answersTotal, float64(e.answers.Counted.Load()), "counted")
 	emit(answersTotal, float64(e.answers.Kept.Load()), "disk")
 	emit(answersTotal, float64(e.answers.Held.Load()), "memory")

@@ -41,10 +41,11 @@ const kinds = Missed + 1
 
 // CountAgents counts the readers and requests of each agent, in days as [Store.CountVisitors] wants them.
 func (s *Store) CountAgents(ctx context.Context, project string, from, to analytics.Date) (a Agents, err error) {
-	names, err := s.paths(ctx)
+	in, names, err := s.openWindow(ctx, project, from, to)
 	if err != nil {
 		return a, err
 	}
+	defer closeAll(in)
 	all, err := s.agents(ctx)
 	if err != nil {
 		return a, err
@@ -52,7 +53,7 @@ func (s *Store) CountAgents(ctx context.Context, project string, from, to analyt
 	groups, named := groupsOf(all)
 	site := make([]cell, len(named)*kinds)
 	var cells []cell
-	err = countStripes(ctx, s, project, from, to, func(in []*opened, stripe int) (stripeAgents, error) {
+	err = countStripes(ctx, in, func(in []*opened, stripe int) (stripeAgents, error) {
 		return agentsOf(in, stripe, groups, len(named))
 	}, func(own stripeAgents) error {
 		for i, c := range own.site {

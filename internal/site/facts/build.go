@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"errors"
 	"math/bits"
 	"slices"
@@ -70,6 +71,20 @@ func sortIDs(in []entry, same int, scratch *scratch) []entry {
 	return out
 }
 
+// inRuns sorts the entries of each id, if they are not all the same. The entries are in the order of their ids.
+func inRuns(all []entry, same func(a, b *entry) bool, compare func(a, b entry) int) {
+	for i := 0; i < len(all); {
+		end, several := i+1, false
+		for ; end < len(all) && all[end].id == all[i].id; end++ {
+			several = several || !same(&all[i], &all[end])
+		}
+		if several {
+			slices.SortFunc(all[i:end], compare)
+		}
+		i = end
+	}
+}
+
 // scratch is memory that is used again.
 type scratch struct {
 	starts  []int32
@@ -92,6 +107,8 @@ func (w *writer) stripe(all []entry) {
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
 	all = sortIDs(all, stripeBits, x)
+	inRuns(all, func(a, b *entry) bool { return a.agent == b.agent },
+		func(a, b entry) int { return cmp.Compare(a.agent, b.agent) })
 	// How many facts each page has, then where they begin.
 	x.pages = x.pages[:0]
 	for i := range all {
@@ -114,7 +131,7 @@ func (w *writer) stripe(all []entry) {
 	readers := uint32(0)
 	for i := 0; i < len(all); readers++ {
 		r := reader{id: all[i].id, agent: all[i].agent}
-		for ; i < len(all) && all[i].id == r.id; i++ {
+		for ; i < len(all) && all[i].id == r.id && all[i].agent == r.agent; i++ {
 			e := &all[i]
 			if e.kind != Missed {
 				r.kinds |= 1 << e.kind

@@ -28,12 +28,13 @@ type Visitors = Answer[analytics.Totals, analytics.Row]
 // CountVisitors counts the readers of the days from from to to, exclusive, which one epoch must have:
 // that of the month of from. An error names what is damaged.
 func (s *Store) CountVisitors(ctx context.Context, project string, from, to analytics.Date) (a Visitors, err error) {
-	names, err := s.paths(ctx)
+	in, names, err := s.openWindow(ctx, project, from, to)
 	if err != nil {
 		return a, err
 	}
+	defer closeAll(in)
 	pages := make([]analytics.Totals, len(names))
-	err = countStripes(ctx, s, project, from, to, visitorsOf, func(own stripeVisitors) error {
+	err = countStripes(ctx, in, visitorsOf, func(own stripeVisitors) error {
 		add(&a.Totals, own.totals) // no reader is in two stripes
 		for _, p := range own.pages {
 			if int(p.page) >= len(pages) {
@@ -55,20 +56,35 @@ func (s *Store) CountVisitors(ctx context.Context, project string, from, to anal
 	return a, nil
 }
 
-// countStripes counts the stripes of some days, several at a time, and adds up what they have, one at a
-// time.
-func countStripes[T any](ctx context.Context, s *Store, project string, from, to analytics.Date,
-	count func(in []*opened, stripe int) (T, error), add func(T) error) error {
+// openWindow opens the segments of some days, and then reads the names of pages: a commit that adds pages between the
+// two adds names that no open segment has, never the reverse.
+func (s *Store) openWindow(ctx context.Context, project string, from, to analytics.Date) (in []*opened,
+	names []string, err error) {
 	epoch := EpochOf(from)
 	if to > epoch.To() {
-		return fmt.Errorf("[%s,%s): no epoch has all its days", from, to)
+		return nil, nil, fmt.Errorf("[%s,%s): no epoch has all its days", from, to)
 	}
-	in, err := s.openAll(ctx, "project = ? AND epoch = ? AND day >= ? AND day < ?", project, int(epoch),
-		int(from), int(to))
-	if err != nil || len(in) == 0 {
+	if in, err = s.openAll(ctx, "project = ? AND epoch = ? AND day >= ? AND day < ?", project, int(epoch),
+		int(from), int(to)); err != nil {
+		return nil, nil, err
+	}
+	err = s.step("names", func() error {
+		names, err = s.paths(ctx)
 		return err
+	})
+	if err != nil {
+		closeAll(in)
+		return nil, nil, err
 	}
-	defer closeAll(in)
+	return in, names, nil
+}
+
+// countStripes counts the stripes of open segments, several at a time, and adds up what they have, one at a time.
+func countStripes[T any](ctx context.Context, in []*opened, count func(in []*opened, stripe int) (T, error),
+	add func(T) error) error {
+	if len(in) == 0 {
+		return nil
+	}
 	var adding sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -191,8 +207,10 @@ func number(in []*opened, stripe int, groups []int32, each func(number uint32, g
 	for last := firstOf(stripe) + step - 1; ; last += step {
 		all := x.entries[:0]
 		for i, of := range from {
-			of.until(last, func(r reader) { // not of a page: of a segment; and the requests are its group
-				e := entry{id: r.id, page: int32(i), kind: r.kinds}
+			of.until(last, func(r reader) {
+				// The page is the segment, the agent is the reader's place in it, and the requests are its group.
+				e := entry{id: r.id, page: int32(i), agent: int32(len(numbers[i])), kind: r.kinds}
+				numbers[i] = append(numbers[i], 0)
 				if groups != nil {
 					if r.agent < Network || int(r.agent-Network) >= len(groups) {
 						of.fail(fmt.Sprintf("agent %d has no name", r.agent))
@@ -205,22 +223,15 @@ func number(in []*opened, stripe int, groups []int32, each func(number uint32, g
 		}
 		x.entries = all
 		all = sortIDs(all, same, x)
-		for i := 0; i < len(all); {
-			end, several := i+1, false
-			for ; end < len(all) && all[end].id == all[i].id; end++ {
-				several = several || all[end].requests != all[i].requests
+		inRuns(all, func(a, b *entry) bool { return a.requests == b.requests },
+			func(a, b entry) int { return cmp.Compare(a.requests, b.requests) })
+		for i := 0; i < len(all); next++ {
+			id, group, kinds := all[i].id, all[i].requests, uint8(0)
+			for ; i < len(all) && all[i].id == id && all[i].requests == group; i++ {
+				kinds |= all[i].kind
+				numbers[all[i].page][all[i].agent] = next
 			}
-			if several {
-				slices.SortFunc(all[i:end], func(a, b entry) int { return cmp.Compare(a.requests, b.requests) })
-			}
-			for ; i < end; next++ {
-				group, kinds := all[i].requests, uint8(0)
-				for ; i < end && all[i].requests == group; i++ {
-					kinds |= all[i].kind
-					numbers[all[i].page] = append(numbers[all[i].page], next)
-				}
-				each(next, int32(group), kinds)
-			}
+			each(next, int32(group), kinds)
 		}
 		if last == lastOf(stripe) {
 			break
@@ -309,6 +320,17 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 	return nil
 }
 
+// verify reads a segment.
+func (o *opened) verify() (err error) {
+	var all []entry
+	for stripe := range stripes {
+		var bad error
+		all, bad = o.entries(stripe, all[:0])
+		err = errors.Join(err, bad)
+	}
+	return err
+}
+
 // Verify reads the database and every segment, and returns what is wrong with each that is not as it was written.
 func (s *Store) Verify(ctx context.Context) (problems []error, err error) {
 	if err := s.checkDatabase(ctx); errors.Is(err, ErrUnusable) {
@@ -323,12 +345,7 @@ func (s *Store) Verify(ctx context.Context) (problems []error, err error) {
 	for _, seg := range segs {
 		in, err := s.openAll(ctx, "number = ?", seg.number)
 		for _, o := range in {
-			var all []entry
-			for stripe := range stripes {
-				var bad error
-				all, bad = o.entries(stripe, all[:0])
-				err = errors.Join(err, bad)
-			}
+			err = errors.Join(err, o.verify())
 		}
 		closeAll(in)
 		if err != nil {

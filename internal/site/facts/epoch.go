@@ -106,6 +106,14 @@ func (s *Store) OpenEpochs(ctx context.Context) ([]OpenEpoch, error) {
 	}, "SELECT project, epoch, opened FROM epochs WHERE key IS NOT NULL ORDER BY epoch, project")
 }
 
+// Reopen says that the epochs that were opened after a time were opened then.
+func (s *Store) Reopen(ctx context.Context, now time.Time) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec("UPDATE epochs SET opened = ? WHERE opened > ?", now.Unix(), now.Unix())
+		return err
+	})
+}
+
 // CloseEpoch destroys the key of an epoch, and all ids under it: its segments are written again with
 // ids under a key that nothing keeps. Until the one transaction at the end, nothing has changed. The
 // segments of a day that has a damaged one are removed, and are the error: one that was put back from a

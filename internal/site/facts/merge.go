@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -47,7 +48,7 @@ func (s *Store) replace(ctx context.Context, old, made []segment, also func(*sql
 	return s.discard(old)
 }
 
-// Merge merges segments until no day has many of one level. Damaged ones stay, and are the error.
+// Merge merges segments until no day has many of one level. Damaged ones stay, and are the error once.
 func (s *Store) Merge(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -56,8 +57,8 @@ func (s *Store) Merge(ctx context.Context) error {
 	}
 	var damaged error
 	for {
-		full, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, level, 0 FROM segments "+
-			"GROUP BY project, epoch, day, level HAVING count(*) >= ?", few)
+		full, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, level, 0 FROM segments WHERE "+
+			s.sound()+" GROUP BY project, epoch, day, level HAVING count(*) >= ?", few)
 		if err != nil {
 			return err
 		}
@@ -69,7 +70,8 @@ func (s *Store) Merge(ctx context.Context) error {
 			case err == nil:
 				merged++
 			case errors.Is(err, ErrDamaged):
-				damaged = err
+				damaged = errors.Join(damaged, err)
+				merged++ // the others are still to be merged
 			default:
 				return err
 			}
@@ -87,31 +89,67 @@ func (s *Store) MergeDay(ctx context.Context, day analytics.Date) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
-	several, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, 0, 0 FROM segments WHERE day = ? "+
-		"GROUP BY project, epoch HAVING count(*) > 1", int(day))
+	several, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, 0, 0 FROM segments WHERE day = ? AND "+
+		s.sound()+" GROUP BY project, epoch HAVING count(*) > 1", int(day))
+	if err != nil {
+		return err
+	}
+	var damaged error
 	for _, of := range several {
-		if err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ?", of.project, int(of.epoch),
-			int(day)); err != nil {
+		err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ?", of.project, int(of.epoch), int(day))
+		if damaged = errors.Join(damaged, err); err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
 	}
-	return err
+	return damaged
 }
 
-// Days returns the days of which there are several segments.
+// sound is the condition of the segments to merge: all but those found damaged since the start. They are not read again
+// each time, and the other segments of their day are merged.
+func (s *Store) sound() string {
+	numbers := []byte("0")
+	for number := range s.damaged {
+		numbers = strconv.AppendInt(append(numbers, ','), number, 10)
+	}
+	return "number NOT IN (" + string(numbers) + ")"
+}
+
+// Days returns the days of which there are several segments to merge.
 func (s *Store) Days(ctx context.Context) ([]analytics.Date, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	return query(ctx, s.sql, func(row scanner) (d analytics.Date, err error) {
 		err = row.Scan(&d)
 		return d, err
-	}, "SELECT DISTINCT day FROM segments GROUP BY project, epoch, day HAVING count(*) > 1 ORDER BY day")
+	}, "SELECT DISTINCT day FROM segments WHERE "+s.sound()+" "+
+		"GROUP BY project, epoch, day HAVING count(*) > 1 ORDER BY day")
 }
 
+// mergeThose merges the sound segments of a condition. If some are damaged it merges nothing, and keeps in mind which.
 func (s *Store) mergeThose(ctx context.Context, where string, args ...any) error {
-	segs, err := s.segments(ctx, where, args...)
+	segs, err := s.segments(ctx, where+" AND "+s.sound(), args...)
 	if err != nil {
 		return err
 	}
 	one, err := s.merge(segs)
+	if errors.Is(err, ErrDamaged) {
+		known := len(s.damaged)
+		for _, seg := range segs {
+			in, own := s.openThose([]segment{seg})
+			for _, o := range in {
+				own = o.verify()
+			}
+			closeAll(in)
+			if errors.Is(own, ErrDamaged) {
+				s.damaged[seg.number] = true
+			}
+		}
+		if len(s.damaged) == known { // it can be read now: the next start tries again
+			for _, seg := range segs {
+				s.damaged[seg.number] = true
+			}
+		}
+	}
 	if err != nil {
 		return err
 	}

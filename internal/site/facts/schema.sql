@@ -54,6 +54,14 @@ CREATE TABLE keys (
   scope   TEXT NOT NULL,
   created INTEGER NOT NULL
 ) STRICT;
+-- the last mark of the clock, in Unix seconds: one row. since: 0 without a stop
+CREATE TABLE clock (
+  id     INTEGER PRIMARY KEY CHECK (id = 1),
+  at     INTEGER NOT NULL,
+  since  INTEGER NOT NULL,
+  steady INTEGER NOT NULL,
+  jumped INTEGER NOT NULL
+) STRICT;
 -- changed: the greatest of the days' when this was the answer
 CREATE TABLE answers (
   report   TEXT NOT NULL,

@@ -23,7 +23,7 @@ import (
 // each fits into a processor's cache. Both sections of a stripe are blocks, each with its length and
 // checksum, that begin and end between entries. The footer says where the sections end.
 //
-//	readers  id (8 bytes), agent and kinds of views (varint: (agent+2)<<3 | kinds)
+//	readers  id (8 bytes), agent and kinds of views (varint: (agent+2)<<3 | kinds); one with two agents comes twice
 //	pages    page (varint: its number less that of the page before), number of facts,
 //	         each a reader of this stripe (varint: delta<<3 | kind<<1 | more) and, if more, requests-2
 //
@@ -447,7 +447,7 @@ func (r *readers) until(last uint64, do func(reader)) {
 				r.fail("order of readers")
 				return
 			}
-			rest, r.first = rest[8+size:], id+1
+			rest, r.first = rest[8+size:], id
 			do(reader{id, int32(v>>3) - 2, uint8(v & 7)})
 		}
 		r.rest = rest

@@ -40,7 +40,7 @@ const (
 	suffix     = ".facts"
 	lockName   = "lock"
 	// version is the number of the schema.
-	version = 2
+	version = 3
 )
 
 // remedy is that of a file that is damaged or lost.
@@ -69,6 +69,8 @@ type Store struct {
 	// writing is locked while segments are written. unsettled: there may be segment files that no row names.
 	writing   sync.Mutex
 	unsettled atomic.Bool
+	// damaged has the numbers of the segments that merging has found damaged; writing guards it.
+	damaged map[int64]bool
 	// files guards the segments: whoever removes some holds it, and whoever lists and opens some.
 	files sync.RWMutex
 	// last is the number of the newest segment.
@@ -139,7 +141,7 @@ func open(dir string) (_ *Store, err error) {
 	if err != nil {
 		return nil, pathless(err)
 	}
-	s := &Store{dir: dir, lock: lock}
+	s := &Store{dir: dir, lock: lock, damaged: map[int64]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())

@@ -522,3 +522,115 @@ func TestOneCollector(t *testing.T) {
 		t.Errorf("no database: %v", err)
 	}
 }
+
+// TestCountBesideCommit: a commit with a new page and a new agent while a count begins does not make the count fail.
+func TestCountBesideCommit(t *testing.T) {
+	m := newModel(t)
+	day := analytics.NewDate(2026, 1, 10)
+	m.commit(t, []visit{{who: "a", path: "/first", day: day}})
+	for i, count := range []func() error{
+		func() error { _, err := m.CountVisitors(t.Context(), project, day, day+1); return err },
+		func() error { _, err := m.CountAgents(t.Context(), project, day, day+1); return err },
+	} {
+		for _, when := range []string{"before names", "after names"} {
+			done := false
+			m.at = func(step string) error {
+				if step == when && !done {
+					done = true
+					path := fmt.Sprint("/new", i, when)
+					m.commit(t, []visit{{who: "b", path: path, day: day, kind: AI, agent: path}})
+				}
+				return nil
+			}
+			if err := count(); err != nil {
+				t.Errorf("count %d, commit %s are read: %v", i, when, err)
+			}
+			m.at = nil
+		}
+	}
+	m.check(t, day, day+1)
+}
+
+// TestMergeKeepsAgents: a reader whose agent has another name after an update of the table is one reader of each,
+// before the segments of the day are merged, after it, and after the epoch is closed.
+func TestMergeKeepsAgents(t *testing.T) {
+	m := newModel(t)
+	day := analytics.NewDate(2026, 1, 10)
+	m.commit(t, []visit{{who: "a", path: "/x", day: day, kind: Neither, agent: "unknown"},
+		{who: "b", path: "/x", day: day}})
+	m.commit(t, []visit{{who: "a", path: "/x", day: day, kind: AI, agent: "claude"},
+		{who: "a", path: "/y", day: day, kind: AI, agent: "claude"}})
+	m.commit(t, []visit{{who: "a", path: "/y", day: day, kind: AI, agent: "unknown"}})
+	before, err := m.CountAgents(t.Context(), project, day, day+1)
+	check(t, err)
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"merged", func() error { return m.MergeDay(t.Context(), day) }},
+		{"closed", func() error { return m.CloseEpoch(t.Context(), project, EpochOf(day)) }},
+	} {
+		check(t, step.do())
+		after, err := m.CountAgents(t.Context(), project, day, day+1)
+		check(t, err)
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("%s: %s", step.name, diff)
+		}
+	}
+	m.check(t, day, day+1)
+}
+
+// TestMergeBesideDamage: a damaged segment is an error of merging once; neither the other segments of its day nor the
+// other projects stay unmerged because of it.
+func TestMergeBesideDamage(t *testing.T) {
+	for name, merge := range map[string]func(*Store, analytics.Date) error{
+		"Merge":    func(s *Store, _ analytics.Date) error { return s.Merge(t.Context()) },
+		"MergeDay": func(s *Store, day analytics.Date) error { return s.MergeDay(t.Context(), day) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t)
+			day := analytics.NewDate(2026, 1, 10)
+			projects := []string{"prj_a", "prj_b", "prj_c"}
+			for _, p := range projects {
+				_, _, err := m.Keys(t.Context(), p, EpochOf(day), day.Time())
+				check(t, err)
+			}
+			pages := []Page{{0, "prj_a", "/", 0}}
+			for i := range few + 1 {
+				b := Batch{Projects: projects, Pages: pages}
+				for p := range projects {
+					id := uint64(i+1) << 32
+					b.Views = append(b.Views, View{Readers: [2]uint64{id, id}, Day: day, Project: int32(p), Agent: Browser})
+				}
+				check(t, m.Commit(t.Context(), b))
+				pages = nil
+			}
+			segs, err := m.segments(t.Context(), "project = 'prj_a'")
+			check(t, err)
+			name := filepath.Join(m.dir, segmentDir, segmentName(segs[2].number))
+			data, err := os.ReadFile(name)
+			check(t, err)
+			check(t, os.WriteFile(name, data[1:], 0o600))
+
+			if err := merge(m.Store, day); !errors.Is(err, ErrDamaged) {
+				t.Errorf("first: %v", err)
+			}
+			check(t, merge(m.Store, day)) // the second time
+			check(t, m.MergeDay(t.Context(), day))
+			left, err := m.segments(t.Context(), "true")
+			check(t, err)
+			if want := 2*len(projects) + 1; len(left) != want {
+				t.Errorf("%d segments, want %d: one of each project and epoch, and the damaged one", len(left), want)
+			}
+			if days, err := m.Days(t.Context()); err != nil || len(days) > 0 {
+				t.Errorf("%v, %v are still to be merged", days, err)
+			}
+			check(t, os.WriteFile(name, data, 0o600)) // from a backup
+			for _, p := range projects {
+				if v, err := m.CountVisitors(t.Context(), p, day, day+1); err != nil || v.Totals.Human != few+1 {
+					t.Errorf("%s: %v, %v", p, v, err)
+				}
+			}
+		})
+	}
+}

@@ -59,7 +59,10 @@ func (p *poll) bucket(source int, where string, b *bucket) error {
 				return errors.Join(append(problems, cmp.Or(context.Cause(p.ctx), err))...)
 			}
 			err = p.archive(k, io.NewSectionReader(file, 0, file.Size()), file.Size(), p.now())
-			if err != nil && !errors.Is(err, errStopped) {
+			switch {
+			case errors.Is(err, ErrWait):
+				problems = append(problems, err)
+			case err != nil && !errors.Is(err, errStopped):
 				k.failed = fmt.Errorf("%s: %w", o.Name, err) // another version may be better
 			}
 			problems = append(problems, file.Close())

@@ -231,7 +231,7 @@ func (e SourceErrors) Unwrap() (all []error) {
 
 // Poll calls each with what is new in every log, the oldest files first, and returns once it has read what was there
 // when it began. A log that cannot be read does not stop it: the error is [SourceErrors] then. After an error of each,
-// which ends the poll, make another Follower from the positions that were kept.
+// which ends the poll unless it is ErrWait, make another Follower from the positions that were kept.
 func (f *Follower) Poll(ctx context.Context, each func(Chunk) error) error {
 	f.behind = map[int]bool{}
 	p := &poll{Follower: f, ctx: ctx, each: each, listed: map[string]int{}, paths: map[string]bool{},
@@ -317,10 +317,18 @@ func (p *poll) give(k *known, c Chunk) error {
 				k.isHeaded = k.isHeaded || c.Head != nil
 				return nil
 			}
+			if err := p.stopped; errors.Is(err, ErrWait) {
+				p.stopped = nil
+				return err
+			}
 		}
 	}
 	return errStopped
 }
+
+// ErrWait is an error of the function that gets the chunks if it cannot take the lines of a file yet: the poll continues
+// with the other files, and the next poll gives the same lines again.
+var ErrWait = errors.New("the log waits")
 
 // errStopped: poll.stopped says why.
 var errStopped = errors.New("stopped")

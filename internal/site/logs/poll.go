@@ -512,7 +512,7 @@ func (p *poll) read(k *known) error {
 	switch {
 	case packed:
 		err = named(c.path, p.archive(k, io.NewSectionReader(file, 0, size), size, info.ModTime()))
-		if p.stopped == nil {
+		if p.stopped == nil && !errors.Is(err, ErrWait) {
 			k.failed, k.failedSize, k.failedSince = err, size, info.ModTime()
 		}
 		return err
