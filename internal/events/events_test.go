@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,8 +39,10 @@ type world struct {
 func newWorld(t *testing.T, change func(*config.Config)) *world {
 	t.Helper()
 	dir := t.TempDir()
+	service := httptest.NewServer(http.NotFoundHandler()) // it knows what time it is
+	t.Cleanup(service.Close)
 	w := &world{t: t, now: start, cfg: config.Config{
-		BaseURL: "http://127.0.0.1:1", APIKey: "adm_secret", Projects: config.Projects{"prj_a", "prj_b"},
+		BaseURL: service.URL, APIKey: "adm_secret", Projects: config.Projects{"prj_a", "prj_b"},
 		ProjectNames: config.ProjectNames{"prj_a": "Product docs"},
 		Windows:      config.Windows{{Granularity: analytics.Week}},
 		Concurrency:  1, Timeout: config.Duration(time.Second), Sinks: config.Sinks{config.SinkParquet},

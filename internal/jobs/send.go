@@ -28,6 +28,11 @@ func (p *pass) submit(ctx context.Context) error {
 		if i < 0 {
 			return nil
 		}
+		// By a clock that is ahead, the charges of today are old, and the caps have room. A service that
+		// cannot be asked would hardly get the create; the answer to one that it does get decides the next.
+		if _, err := p.q.opt.Confirm(ctx); err != nil {
+			return err
+		}
 		next := planned[i]
 		text, err := next.render(ctx, p.q.opt, p.state.at)
 		if err != nil {
