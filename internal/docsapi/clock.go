@@ -164,7 +164,7 @@ func (c *Client) ConfirmClock(ctx context.Context) error {
 	switch {
 	case c.ClockConfirmed():
 		return nil
-	case time.Since(w.asked.monotonic) < askEvery && !w.jumped(w.asked):
+	case !w.mayAsk():
 		if err := w.verdict(); err != nil {
 			return err
 		}
@@ -184,6 +184,15 @@ func (c *Client) ConfirmClock(ctx context.Context) error {
 		}
 	}
 	return w.verdict()
+}
+
+// mayAsk reports whether a question is due: the last one is old, or the clock was set since then or since
+// the newest answer.
+func (w *clockCheck) mayAsk() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.asked.monotonic) >= askEvery || w.jumped(w.asked) ||
+		w.noted.monotonic.After(w.asked.monotonic) && w.jumped(w.noted)
 }
 
 var errNoTime = errors.New("the service did not say what time it is, so nothing has confirmed this machine's clock")
