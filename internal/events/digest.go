@@ -52,8 +52,8 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 	if cron.String() == "" {
 		return nil
 	}
-	if w.misfired(ctx, e) {
-		return nil
+	if wrong, err := w.misfired(ctx, e); wrong {
+		return err
 	}
 	counted := w.firingsCount(e)
 	var ledger *coverage.Ledger
@@ -116,7 +116,7 @@ func (w *Watcher) outcomes(ctx context.Context, now time.Time) view.Outcomes {
 // misfired forgets the reported firings, and since when firings count, if one of them is in
 // the future: the clock was ahead. The next firing is reported. A clock that is behind now would report one
 // twice, so nothing is forgotten before the service confirms the clock.
-func (w *Watcher) misfired(ctx context.Context, e *evaluation) (wrong bool) {
+func (w *Watcher) misfired(ctx context.Context, e *evaluation) (wrong bool, err error) {
 	next := clock.Later(w.app.Config.Digest.Next(e.now), e.now.Add(clock.Tolerance))
 	var digests []string
 	for condition, reported := range e.reported {
@@ -128,18 +128,15 @@ func (w *Watcher) misfired(ctx context.Context, e *evaluation) (wrong bool) {
 			clock.IsFuture(reported.At, e.now)
 	}
 	if !wrong {
-		return false
+		return false, nil
 	}
 	confirmed, err := w.app.ConfirmClock(ctx)
-	if err != nil {
-		w.app.Log.Warn("digests wait for a right clock", "error", err)
-	}
 	for _, condition := range digests {
 		if e.live[condition] = true; confirmed {
 			e.over(condition)
 		}
 	}
-	return true
+	return true, err
 }
 
 // newestFiring returns the newest firing after from that is not after now, or zero.

@@ -486,3 +486,36 @@ func TestDigestAfterAClockAhead(t *testing.T) {
 	w.week("prj_a", 0, analytics.Totals{Total: 9})
 	w.want("the next one", digest)
 }
+
+// TestDigestByAWrongClock: a clock that the service shows to be wrong, or that it cannot confirm, neither
+// reports a digest nor forgets one, so none comes twice.
+func TestDigestByAWrongClock(t *testing.T) {
+	w := newWorld(t, digestAt(t, "0 7 * * 1"))
+	right := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	var off time.Duration
+	service := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Date", time.Now().Add(-off).UTC().Format(http.TimeFormat))
+	}))
+	t.Cleanup(service.Close)
+	at := func(url string, ahead time.Duration) {
+		w.cfg.BaseURL, off, w.now = url, ahead, right.Add(ahead)
+		w.restart(time.Time{})
+		w.week("prj_a", 0, analytics.Totals{Total: 9})
+	}
+	at(service.URL, 0)
+	w.want("it fires", digest)
+	for _, ahead := range []time.Duration{-25 * time.Hour, -15 * 24 * time.Hour, 7 * 24 * time.Hour} {
+		for _, url := range []string{service.URL, "http://127.0.0.1:1"} {
+			at(url, ahead)
+			err := w.w.evaluateAll(t.Context())
+			if _, wrong := errors.AsType[*docsapi.ClockError](err); err != nil && !wrong {
+				t.Error(err)
+			}
+			if told := w.outbox(); len(told) > 0 {
+				t.Errorf("the clock is %v ahead: %v", ahead, told)
+			}
+			at(service.URL, 0)
+			w.want("set right")
+		}
+	}
+}
