@@ -39,6 +39,7 @@ type API struct {
 	keys   map[string]*keyring
 	now    func() time.Time
 	state  *state.DB
+	log    *slog.Logger
 	agents *agentBudgets
 }
 
@@ -49,22 +50,20 @@ func NewAPI(
 ) (*API, error) {
 	timeout := time.Duration(c.Timeout)
 	transport := docsapi.NewTransport(int(c.Concurrency), timeout)
-	a := &API{
-		now: now, state: db,
-		Budget: newBudget(db, transport, budget.Options{
-			Name: coverage.AnalyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
-			Timeout: timeout, InFlight: int(c.Concurrency), Patience: patience, Now: now,
-		}),
-		agents: &agentBudgets{
-			opts:  budget.Options{Limit: int(c.AgentBudget), Timeout: timeout, InFlight: 1, Now: now},
-			state: db, base: docsapi.NewWriteTransport(timeout), all: map[string]*budget.Budget{},
-		},
-		keys: map[string]*keyring{docsapi.KeyAdmin: newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.SecretFiles, isKey)},
+	a := &API{now: now, state: db, log: log}
+	a.Budget = a.newBudget(transport, budget.Options{
+		Name: coverage.AnalyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
+		Timeout: timeout, InFlight: int(c.Concurrency), Patience: patience,
+	})
+	a.agents = &agentBudgets{
+		opts: budget.Options{Limit: int(c.AgentBudget), Timeout: timeout, InFlight: 1},
+		api:  a, base: docsapi.NewWriteTransport(timeout), all: map[string]*budget.Budget{},
 	}
+	a.keys = map[string]*keyring{docsapi.KeyAdmin: newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.SecretFiles, isKey)}
 	a.Meter = newMeter(a.keyLabels)
 	cfg := docsapi.ClientOptions{
 		BaseURL: c.BaseURL, APIKey: a.keys[docsapi.KeyAdmin].get, Transport: a.Budget, Observe: a.Meter.Observe,
-		Timeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
+		Timeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log, Now: now,
 		JobPath: c.JobPath, WriteTransport: a.agents.transport, Attempts: attempts,
 	}
 	if c.WriteAPIKey != "" {
@@ -80,10 +79,41 @@ func NewAPI(
 
 func isKey(text string) bool { return docsapi.CheckKey(text) == nil }
 
-func newBudget(db *state.DB, base http.RoundTripper, opts budget.Options) *budget.Budget {
-	opts.RetryAfter = docsapi.RetryAfter
-	log := state.BudgetLog{DB: db, Name: opts.Name, Span: budget.Span, Unanswered: opts.Timeout, Now: opts.Now}
-	return budget.New(opts, log, base)
+func (a *API) newBudget(base http.RoundTripper, opts budget.Options) *budget.Budget {
+	opts.RetryAfter, opts.Now = docsapi.RetryAfter, a.now
+	opts.Confirm = func(ctx context.Context) error {
+		_, err := a.ConfirmClock(ctx)
+		return err
+	}
+	return budget.New(opts, state.BudgetLog{
+		DB: a.state, Name: opts.Name, Span: budget.Span, Unanswered: opts.Timeout, Now: a.now,
+		Confirmed: func() bool { return a.Client.ClockConfirmed() },
+		SetBack: func() {
+			a.log.Warn("the clock was ahead until it was set back: requests from the future count as sent now",
+				"budget", opts.Name)
+		},
+	}, base)
+}
+
+// ConfirmClock reports whether the service confirms this machine's clock, and asks it if need be. The
+// error is a [*docsapi.ClockError]. A service that cannot be asked confirms nothing.
+func (a *API) ConfirmClock(ctx context.Context) (confirmed bool, err error) {
+	err = a.Client.ConfirmClock(ctx)
+	if wrong, ok := errors.AsType[*docsapi.ClockError](err); ok {
+		return false, wrong
+	}
+	if err != nil {
+		a.log.Debug("clock not confirmed", "reason", err)
+	}
+	return err == nil, nil
+}
+
+// ConfirmClock is [API.ConfirmClock]. What sends no requests believes the clock.
+func (a *App) ConfirmClock(ctx context.Context) (confirmed bool, err error) {
+	if a.API == nil {
+		return true, nil
+	}
+	return a.API.ConfirmClock(ctx)
 }
 
 // Flush writes the requests and their results to the state.
@@ -133,9 +163,9 @@ func (a *API) MarkOf(name string) string {
 
 // agentBudgets are the budgets of agent POSTs, one for each project.
 type agentBudgets struct {
-	opts  budget.Options
-	state *state.DB
-	base  http.RoundTripper
+	opts budget.Options
+	api  *API
+	base http.RoundTripper
 
 	mu  sync.Mutex
 	all map[string]*budget.Budget
@@ -148,7 +178,7 @@ func (b *agentBudgets) transport(project string) http.RoundTripper {
 	if b.all[project] == nil {
 		opts := b.opts
 		opts.Name = coverage.AgentBudget(project)
-		b.all[project] = newBudget(b.state, b.base, opts)
+		b.all[project] = b.api.newBudget(b.base, opts)
 	}
 	return b.all[project]
 }

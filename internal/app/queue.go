@@ -52,7 +52,7 @@ func (a *App) queueOptions() jobs.Options {
 // NewQueue makes the queue; changed is called after each change of the journal.
 func (a *App) NewQueue(changed func()) *jobs.Queue {
 	o := a.queueOptions()
-	o.Changed, o.Clock = changed, a.API.Client.ClockError
+	o.Changed, o.Clock, o.Confirm = changed, a.API.Client.ClockError, a.API.ConfirmClock
 	o.KeyMark = func() string { return a.API.MarkOf(docsapi.KeyAdmin) + a.API.MarkOf(docsapi.KeyWrite) }
 	o.Mark, o.Restored, o.Jitter, o.Logger = a.markBegun, a.isRestored, clock.Jitter, a.Log
 	return jobs.New(o, a.API.Client, a.State)

@@ -33,6 +33,10 @@ func (b *Budget) Available(ctx context.Context) (free int, limited bool, err err
 	if age := now.Sub(b.reading.at); b.reading.at.IsZero() || age < 0 || age >= readingAge {
 		sent, cooled, soon, ours := b.sent, b.cooled, b.patience, b.leftOver(now)
 		b.mu.Unlock()
+		if err := b.confirm(ctx); err != nil {
+			b.mu.Lock()
+			return 0, true, err
+		}
 		taken, cooldown, err := b.log.Occupied(ctx, soon)
 		b.mu.Lock()
 		if err != nil {

@@ -58,6 +58,8 @@ type requestLog interface {
 	// occupied or a cooldown is on: then id is 0, and free is when to ask again.
 	Charge(ctx context.Context, limit, most int, life time.Duration, answered map[int64]time.Time) (
 		id int64, slots int, free time.Time, err error)
+	// InDoubt reports whether a request is refused only because the clock is not confirmed.
+	InDoubt(ctx context.Context, limit int) (bool, error)
 	// Release frees n slots of an entry whose requests were never sent.
 	Release(ctx context.Context, id int64, n int) error
 	// Occupied returns how many slots are occupied for longer than soon, and when the cooldown ends
@@ -95,6 +97,9 @@ type Options struct {
 	RetryAfter func(http.Header) time.Duration
 	// Now is the clock of the log.
 	Now func() time.Time
+	// Confirm asks the service whether Now is right, past every budget. An error means that it is not. It
+	// is called when a slot depends on that; nil means that Now is always right.
+	Confirm func(ctx context.Context) error
 }
 
 // Budget is one budget of this process.

@@ -54,6 +54,9 @@ func (b *Budget) take(ctx context.Context) (e *entry, free time.Time, err error)
 	if err := b.giveBack(ctx, b.group, 0); err != nil {
 		return nil, free, err
 	}
+	if err := b.confirm(ctx); err != nil {
+		return nil, free, err
+	}
 	b.mu.Lock()
 	answered := maps.Clone(b.answered)
 	most := maxGroup
@@ -78,6 +81,22 @@ func (b *Budget) take(ctx context.Context) (e *entry, free time.Time, err error)
 	}
 	b.group = g
 	return b.use(), free, nil
+}
+
+// confirm asks the service whether the clock is right, if a slot depends on that. Without an answer the
+// log frees nothing.
+func (b *Budget) confirm(ctx context.Context) error {
+	if b.opts.Confirm == nil {
+		return nil
+	}
+	doubt, err := b.log.InDoubt(ctx, b.opts.Limit)
+	switch {
+	case err != nil:
+		return &logError{err}
+	case !doubt:
+		return nil
+	}
+	return b.opts.Confirm(ctx)
 }
 
 // beginCharging waits until no other request charges; the caller then takes from b.charging.

@@ -82,6 +82,8 @@ type ClientOptions struct {
 	Attempts int
 	// UserAgent is sent with every request; empty means "docgauge".
 	UserAgent string
+	// Now is this machine's clock, as far as the caller decides by it; nil means time.Now.
+	Now func() time.Time `json:"-"`
 	// Logger gets one debug line per attempt and a warning per retry; nil means none.
 	Logger *slog.Logger `json:"-"`
 	// Observe, if not nil, is called with each attempt that asked for a connection, in
@@ -147,6 +149,9 @@ func New(cfg ClientOptions) (*Client, error) {
 		shared := NewWriteTransport(cfg.Timeout)
 		cfg.WriteTransport = func(string) http.RoundTripper { return shared }
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(Attempt) {}
 	}
@@ -166,7 +171,7 @@ func New(cfg ClientOptions) (*Client, error) {
 	}
 	return &Client{
 		options: cfg, base: base, admin: admin, write: write,
-		jobTransport: NewTransport(1, cfg.Timeout), clock: new(clockCheck),
+		jobTransport: NewTransport(1, cfg.Timeout), clock: &clockCheck{now: cfg.Now, asking: make(chan struct{}, 1)},
 	}, nil
 }
 

@@ -1,6 +1,8 @@
 package docsapi
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -33,6 +35,12 @@ func (e *ClockError) Error() string {
 // clockCheck compares this machine's clock with the Date headers of the answers. Answers
 // without one say nothing: then the clock is believed.
 type clockCheck struct {
+	// now is the clock whose jumps withdraw a confirmation.
+	now func() time.Time
+	// asking has room for one question at a time; asked is when the last one was sent.
+	asking chan struct{}
+	asked  moment
+
 	mu sync.Mutex
 	// off is by how much the last answer showed the clock to be wrong, 0 for not at all.
 	off time.Duration
@@ -42,6 +50,19 @@ type clockCheck struct {
 	heard bool
 	// there was the service's time at the moment here, which has a monotonic reading.
 	there, here time.Time
+	// noted is when the last answer was noted.
+	noted moment
+}
+
+// moment is a time by two clocks: that of the wall, which can be set, and the monotonic one.
+type moment struct{ wall, monotonic time.Time }
+
+func (w *clockCheck) moment() moment { return moment{w.now().Round(0), time.Now()} }
+
+// jumped reports whether the wall clock was set since then.
+func (w *clockCheck) jumped(since moment) bool {
+	now := w.moment()
+	return (now.wall.Sub(since.wall) - now.monotonic.Sub(since.monotonic)).Abs() > clock.Tolerance
 }
 
 // note takes in an answer.
@@ -55,6 +76,7 @@ func (w *clockCheck) note(a answer) {
 	agree := off != 0 && w.off != 0 && (off-w.off).Abs() <= clock.Tolerance
 	w.wrong = agree || w.wrong && off != 0
 	w.off, w.heard, w.there, w.here = off, off == 0, there, a.ended
+	w.noted = w.moment()
 }
 
 // clockOff returns by how much the clock was wrong at least when the answer came, 0 if that is
@@ -113,4 +135,81 @@ func (c *Client) ClockAgrees() bool {
 	c.clock.mu.Lock()
 	defer c.clock.mu.Unlock()
 	return c.clock.heard
+}
+
+// ClockConfirmed reports whether the last answer agreed with this machine's clock, or did not say what
+// time it is, and the clock was not set since then.
+func (c *Client) ClockConfirmed() bool {
+	w := c.clock
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.heard && !w.jumped(w.noted)
+}
+
+// askEvery is the least time between two questions for the service's time, unless the clock was set.
+const askEvery = time.Minute
+
+// ConfirmClock asks the service what time it is, unless an answer has confirmed the clock already. The
+// question is a HEAD request without a key, so that it counts against no limit of the organization; any
+// answer has a Date. The error is a [*ClockError] if the clock is wrong; any other one means that the
+// service did not answer.
+func (c *Client) ConfirmClock(ctx context.Context) error {
+	w := c.clock
+	select {
+	case w.asking <- struct{}{}:
+		defer func() { <-w.asking }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	switch {
+	case c.ClockConfirmed():
+		return nil
+	case !w.mayAsk():
+		if err := w.verdict(); err != nil {
+			return err
+		}
+		return errNoTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(c.options.Timeout, connectTimeout))
+	defer cancel()
+	for range 2 { // one answer alone does not show the clock to be wrong
+		w.asked = w.moment()
+		got, err := c.askTime(ctx)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNoTime, err)
+		}
+		w.note(got)
+		if !w.suspects() {
+			break
+		}
+	}
+	return w.verdict()
+}
+
+// mayAsk reports whether a question is due: the last one is old, or the clock was set since then or since
+// the newest answer.
+func (w *clockCheck) mayAsk() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.asked.monotonic) >= askEvery || w.jumped(w.asked) ||
+		w.noted.monotonic.After(w.asked.monotonic) && w.jumped(w.noted)
+}
+
+var errNoTime = errors.New("the service did not say what time it is, so nothing has confirmed this machine's clock")
+
+// askTime sends one question for the time.
+func (c *Client) askTime(ctx context.Context) (got answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, c.base+"/", http.NoBody)
+	if err != nil {
+		return got, err
+	}
+	req.Header.Set("User-Agent", c.options.UserAgent)
+	req.Header.Set("Cache-Control", "no-cache")
+	began := time.Now()
+	resp, err := c.jobTransport.RoundTrip(req)
+	if err != nil {
+		return got, err
+	}
+	got = answer{status: resp.StatusCode, header: resp.Header, began: began, ended: time.Now()}
+	return got, resp.Body.Close()
 }

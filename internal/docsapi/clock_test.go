@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,5 +92,71 @@ func TestClockSetRight(t *testing.T) {
 	off = 0
 	if err := read(t.Context()); err != nil || !c.ClockAgrees() {
 		t.Errorf("set right: %v", err)
+	}
+}
+
+// TestConfirmClock: the question for the time has no key, is sent when nothing has confirmed the clock, and
+// once a minute while that is of no use; a jump of the clock makes it due again.
+func TestConfirmClock(t *testing.T) {
+	const right, wrong, none = "right", "wrong", "none"
+	date, asked := right, 0
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Date"] = nil
+		switch date {
+		case right:
+			w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
+		case wrong:
+			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+		}
+		if r.Method != http.MethodHead || r.Header.Get("Authorization") != "" {
+			t.Errorf("%s with the key %q", r.Method, r.Header.Get("Authorization"))
+		}
+		asked++
+		w.WriteHeader(http.StatusNotFound)
+	})
+	now := time.Now
+	c.clock.now = func() time.Time { return now() }
+	jump := func(d time.Duration) {
+		before := now
+		now = func() time.Time { return before().Add(d) }
+	}
+	for i, step := range []struct {
+		date      string
+		jump      time.Duration
+		asks      int
+		confirmed bool
+	}{
+		{right, 0, 1, true},
+		{right, 0, 0, true},
+		{right, time.Hour, 1, true},
+		{right, -time.Hour, 1, true},
+		{right, time.Minute, 0, true},
+		{wrong, time.Hour, 2, false},
+		{wrong, 0, 0, false},
+		{none, -time.Hour, 1, true},
+	} {
+		date, asked = step.date, 0
+		jump(step.jump)
+		err := c.ConfirmClock(t.Context())
+		_, isWrong := errors.AsType[*ClockError](err)
+		if asked != step.asks || (err == nil) != step.confirmed || isWrong == step.confirmed ||
+			c.ClockConfirmed() != step.confirmed {
+			t.Errorf("step %d, %+v: asked %d times, %v", i, step, asked, err)
+		}
+	}
+}
+
+// TestUnaskedClock: a service that cannot be asked confirms nothing, and shows nothing to be wrong.
+func TestUnaskedClock(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	c, err := New(ClientOptions{BaseURL: gone.URL, APIKey: StaticKey("adm_secret")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.ConfirmClock(t.Context()); !errors.Is(err, errNoTime) || c.ClockConfirmed() || c.ClockError() != nil {
+			t.Errorf("%v, confirmed: %v, %v", err, c.ClockConfirmed(), c.ClockError())
+		}
 	}
 }

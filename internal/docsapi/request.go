@@ -86,6 +86,8 @@ func (c *Client) read(ctx context.Context, r call) error {
 			return c.clock.verdict()
 		case e.Outcome == Transient && ctx.Err() != nil:
 			return context.Cause(ctx)
+		case c.clock.verdict() != nil && e.Status == 0:
+			return c.clock.verdict() // the budget has asked, and sends nothing
 		case n == c.options.Attempts || !r.retryable(e):
 			return e
 		}

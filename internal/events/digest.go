@@ -52,8 +52,8 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 	if cron.String() == "" {
 		return nil
 	}
-	if w.misfired(e) {
-		return nil
+	if wrong, err := w.misfired(ctx, e); wrong {
+		return err
 	}
 	counted := w.firingsCount(e)
 	var ledger *coverage.Ledger
@@ -84,6 +84,11 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 		if newest == nil || newest.To < schedule.Newest(analytics.Week, analytics.DateOf(firing)).To {
 			continue // not exported yet
 		}
+		// A clock that is ahead would report this firing now, and miss the one that is due then.
+		if confirmed, err := w.app.ConfirmClock(ctx); !confirmed {
+			errs = append(errs, err)
+			continue
+		}
 		event, err := w.digestOf(ctx, *ledger, *newest, outcomes)
 		if err != nil {
 			errs = append(errs, err)
@@ -109,8 +114,9 @@ func (w *Watcher) outcomes(ctx context.Context, now time.Time) view.Outcomes {
 }
 
 // misfired forgets the reported firings, and since when firings count, if one of them is in
-// the future: the clock was ahead. The next firing is reported.
-func (w *Watcher) misfired(e *evaluation) (wrong bool) {
+// the future: the clock was ahead. The next firing is reported. A clock that is behind now would report one
+// twice, so nothing is forgotten before the service confirms the clock.
+func (w *Watcher) misfired(ctx context.Context, e *evaluation) (wrong bool, err error) {
 	next := clock.Later(w.app.Config.Digest.Next(e.now), e.now.Add(clock.Tolerance))
 	var digests []string
 	for condition, reported := range e.reported {
@@ -121,12 +127,16 @@ func (w *Watcher) misfired(e *evaluation) (wrong bool) {
 		wrong = wrong || isDigest && time.UnixMicro(reported.Value).After(next) || counts &&
 			clock.IsFuture(reported.At, e.now)
 	}
+	if !wrong {
+		return false, nil
+	}
+	confirmed, err := w.app.ConfirmClock(ctx)
 	for _, condition := range digests {
-		if wrong {
+		if e.live[condition] = true; confirmed {
 			e.over(condition)
 		}
 	}
-	return wrong
+	return true, err
 }
 
 // newestFiring returns the newest firing after from that is not after now, or zero.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,8 +39,10 @@ type world struct {
 func newWorld(t *testing.T, change func(*config.Config)) *world {
 	t.Helper()
 	dir := t.TempDir()
+	service := httptest.NewServer(http.NotFoundHandler()) // it knows what time it is
+	t.Cleanup(service.Close)
 	w := &world{t: t, now: start, cfg: config.Config{
-		BaseURL: "http://127.0.0.1:1", APIKey: "adm_secret", Projects: config.Projects{"prj_a", "prj_b"},
+		BaseURL: service.URL, APIKey: "adm_secret", Projects: config.Projects{"prj_a", "prj_b"},
 		ProjectNames: config.ProjectNames{"prj_a": "Product docs"},
 		Windows:      config.Windows{{Granularity: analytics.Week}},
 		Concurrency:  1, Timeout: config.Duration(time.Second), Sinks: config.Sinks{config.SinkParquet},
@@ -490,4 +493,37 @@ func TestDigestAfterAClockAhead(t *testing.T) {
 	w.restart(time.Time{})
 	w.week("prj_a", 0, analytics.Totals{Total: 9})
 	w.want("the next one", digest)
+}
+
+// TestDigestByAWrongClock: a clock that the service shows to be wrong, or that it cannot confirm, neither
+// reports a digest nor forgets one, so none comes twice.
+func TestDigestByAWrongClock(t *testing.T) {
+	w := newWorld(t, digestAt(t, "0 7 * * 1"))
+	right := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	var off time.Duration
+	service := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Date", time.Now().Add(-off).UTC().Format(http.TimeFormat))
+	}))
+	t.Cleanup(service.Close)
+	at := func(url string, ahead time.Duration) {
+		w.cfg.BaseURL, off, w.now = url, ahead, right.Add(ahead)
+		w.restart(time.Time{})
+		w.week("prj_a", 0, analytics.Totals{Total: 9})
+	}
+	at(service.URL, 0)
+	w.want("it fires", digest)
+	for _, ahead := range []time.Duration{-25 * time.Hour, -15 * 24 * time.Hour, 7 * 24 * time.Hour} {
+		for _, url := range []string{service.URL, "http://127.0.0.1:1"} {
+			at(url, ahead)
+			err := w.w.evaluateAll(t.Context())
+			if _, wrong := errors.AsType[*docsapi.ClockError](err); err != nil && !wrong {
+				t.Error(err)
+			}
+			if told := w.outbox(); len(told) > 0 {
+				t.Errorf("the clock is %v ahead: %v", ahead, told)
+			}
+			at(service.URL, 0)
+			w.want("set right")
+		}
+	}
 }

@@ -150,7 +150,8 @@ func (p *pass) applyAndReload(ctx context.Context, changes ...journal.Change) er
 }
 
 // correctTimes moves times of the future to now: the clock was set back. They would count against the cap
-// per day, or keep a pause or a release, for as long as the clock was wrong.
+// per day, or keep a pause or a release, for as long as the clock was wrong. A clock that is behind now shows
+// right times as future ones, and would empty the caps: nothing changes before the service confirms the clock.
 func (p *pass) correctTimes(ctx context.Context) error {
 	at := p.state.at
 	var changes []journal.Change
@@ -180,6 +181,10 @@ func (p *pass) correctTimes(ctx context.Context) error {
 	if len(changes) == 0 {
 		return nil
 	}
+	if confirmed, err := p.q.opt.Confirm(ctx); !confirmed {
+		return err
+	}
+	p.q.opt.Logger.Warn("the clock was ahead until it was set back: times of the queue in the future count as now")
 	return p.applyAndReload(ctx, changes...)
 }
 
@@ -284,6 +289,9 @@ func (p *pass) tidy(ctx context.Context) error {
 		if file.Recurs() {
 			known, ok := s.recurring[file.ID]
 			if spec := file.Schedule.String(); !ok || known.Schedule != spec || known.Since.After(s.at) {
+				if confirmed, err := p.q.opt.Confirm(ctx); !confirmed {
+					return err
+				}
 				changed = true
 				if err := p.q.journal.See(ctx, file.ID, spec, s.at); err != nil {
 					return err
@@ -291,6 +299,11 @@ func (p *pass) tidy(ctx context.Context) error {
 			}
 		}
 		changes := p.transitions(renames, file)
+		if len(changes) > 0 {
+			if confirmed, err := p.q.opt.Confirm(ctx); !confirmed {
+				return err
+			}
+		}
 		changed = changed || len(changes) > 0
 		if _, err := p.apply(ctx, changes...); err != nil {
 			return err

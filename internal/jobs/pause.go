@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
@@ -39,7 +40,8 @@ func (q *Queue) Recover(ctx context.Context) error {
 		from := job.State
 		switch {
 		case from == journal.Submitting:
-			job.Charged = s.at // it may have reached the service until just now
+			// It may have reached the service until just now. The clock may be behind.
+			job.Charged = clock.Later(job.Charged, s.at)
 		case from == journal.Active && job.Sending:
 		default:
 			continue

@@ -41,7 +41,9 @@ func (p *pass) submitPlanned(ctx context.Context) (acted bool, err error) {
 		if !next.Ready() || p.raced[next.ID] {
 			continue
 		}
-		if err = p.q.opt.Clock(); err != nil || ctx.Err() != nil {
+		// By a clock that is ahead, the charges of today are old, and the caps have room. A service that
+		// cannot be asked would hardly get the create; the answer to one that it does get decides the next.
+		if _, err = p.q.opt.Confirm(ctx); err != nil || ctx.Err() != nil {
 			break
 		}
 		if acted {

@@ -53,7 +53,8 @@ func newWorld(t tb, ids ...string) *world {
 	w.opt = Options{
 		PollInterval: 15 * time.Second, OnNewState: Submit, Now: w.now, Notify: true,
 		KeyMark: func() string { return "" }, Changed: func() {}, Clock: func() error { return nil },
-		Mark: func(context.Context) {}, Restored: func(context.Context) error { return nil },
+		Confirm: func(context.Context) (bool, error) { return true, nil },
+		Mark:    func(context.Context) {}, Restored: func(context.Context) error { return nil },
 		Jitter: func(d time.Duration) time.Duration { return d }, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, id := range ids {

@@ -85,6 +85,18 @@ type Site struct {
 	Agents analytics.Checksum
 }
 
+// String names the totals in words, for logs. Those of agents are too long, and are only named.
+func (s Site) String() string {
+	text := fmt.Sprintf("%d readers (%d people, %d AI agents)", s.Totals.Total, s.Totals.Human, s.Totals.AI)
+	switch {
+	case s.Agents == 0:
+		return text
+	case s.Totals == analytics.Totals{}:
+		return "totals of agents with the checksum " + s.Agents.String()
+	}
+	return text + ", and totals of agents with the checksum " + s.Agents.String()
+}
+
 // Begin opens the page log of revision number of the window k. A log from an
 // earlier run is continued if it is for the same revision and began at
 // notBefore or later, and not in the future; otherwise a new one begins at now.

@@ -2,8 +2,11 @@ package state
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // maxCooldown bounds one closing of a budget, whatever the service or the clock says.
@@ -19,17 +22,34 @@ const freeShare = 10
 // whose last response was never entered, because it is in flight or its process died, counts as
 // sent as late as possible and answered after Unanswered.
 //
-// A clock that is set back never frees a slot early: an entry from the future is taken to be from
-// now. That is why Now is called inside the transaction: a time taken before the wait for the lock
-// would put entries that others made during that wait into the future. A clock that is set forward
-// does free slots, because this cannot be distinguished from time that passed.
+// A wrong clock never frees a slot early, as long as the service shows which clock is wrong. While
+// Confirmed reports false, this process's clock may be wrong in either direction, so it changes no
+// time in the log and frees nothing: every entry counts, also an old one, because a clock that is
+// ahead looks like time that passed. What such a clock enters is unsure: if it is behind, the entry
+// would look old by the right one. With the clock confirmed, entries that are unsure or from the
+// future are taken to be from now, and old ones are removed. InDoubt reports that a request waits
+// for that confirmation alone.
+//
+// If the clock and the service are wrong together, each jump forward can free the slots once.
+//
+// Now is called inside the transaction: a time taken before the wait for the lock would put entries
+// that others made during that wait into the future.
 type BudgetLog struct {
 	DB *DB
 	// Name of the budget; all processes with that name share it.
 	Name             string
 	Span, Unanswered time.Duration
 	Now              func() time.Time
+	// Confirmed reports whether the service has confirmed Now; nil means always.
+	Confirmed func() bool
+	// SetBack, if not nil, is called when confirmed entries from the future were taken to be from now.
+	SetBack func()
 }
+
+func (l BudgetLog) isConfirmed() bool { return l.Confirmed == nil || l.Confirmed() }
+
+// unconfirmedFor is how long an unconfirmed clock leaves a slot taken that is free by that clock.
+const unconfirmedFor = time.Minute
 
 // Charge enters a group of requests, before the first of them is sent, if fewer than limit slots
 // are occupied and no cooldown is on; it returns the entry's id, and how many requests it has: at
@@ -55,8 +75,8 @@ func (l BudgetLog) Charge(ctx context.Context, limit, most int, life time.Durati
 		if slots == 1 {
 			life = 0
 		}
-		_, id = t.insert(`INSERT INTO requests (budget, slots, set_at, frees_at) VALUES (?,?,?,?)`,
-			l.Name, slots, now.UnixMicro(), ceilMicro(now.Add(life+l.Unanswered+l.Span)))
+		_, id = t.insert(`INSERT INTO requests (budget, slots, set_at, frees_at, unsure) VALUES (?,?,?,?,?)`,
+			l.Name, slots, now.UnixMicro(), ceilMicro(now.Add(life+l.Unanswered+l.Span)), !l.isConfirmed())
 	})
 	if err != nil || id == 0 {
 		return 0, 0, free, err
@@ -80,8 +100,8 @@ func (l BudgetLog) Answered(ctx context.Context, answered map[int64]time.Time) e
 
 func (l BudgetLog) enterAnswers(t *tx, answered map[int64]time.Time) {
 	for id, at := range answered {
-		t.exec(`UPDATE requests SET answered = 1, set_at = ?, frees_at = ? WHERE id = ?`,
-			at.UnixMicro(), ceilMicro(at.Add(l.Span)), id)
+		t.exec(`UPDATE requests SET answered = 1, set_at = ?, frees_at = ?, unsure = ? WHERE id = ?`,
+			at.UnixMicro(), ceilMicro(at.Add(l.Span)), !l.isConfirmed(), id)
 	}
 }
 
@@ -106,17 +126,46 @@ func (l BudgetLog) Occupied(ctx context.Context, soon time.Duration) (taken int,
 	return taken, cooldown, err
 }
 
-// expire sets times in the future to now, drops the entries whose slots are free, and returns the rest.
+// InDoubt reports whether a request is refused only because the clock is not confirmed: by the clock
+// alone a slot is free, or some of the times that refuse it cannot be right.
+func (l BudgetLog) InDoubt(ctx context.Context, limit int) (bool, error) {
+	if l.isConfirmed() {
+		return false, nil
+	}
+	now := l.Now()
+	careful, err := readUsage(ctx, l.DB.sql, l.Name, now, false)
+	if err != nil || careful.Free(limit, now).IsZero() {
+		return false, l.DB.wrap(ctx, err)
+	}
+	byClock, err := readUsage(ctx, l.DB.sql, l.Name, now, true)
+	if err != nil || byClock.Free(limit, now).IsZero() {
+		return err == nil, l.DB.wrap(ctx, err)
+	}
+	future := now.Add(clock.Tolerance).UnixMicro()
+	return get(ctx, l.DB.sql, []any{new(int)}, `SELECT 1 WHERE
+		EXISTS (SELECT 1 FROM requests WHERE budget = ?1 AND (unsure OR set_at > ?2)) OR
+		EXISTS (SELECT 1 FROM cooldowns WHERE budget = ?1 AND set_at > ?2)`, l.Name, future)
+}
+
+// expire returns the occupied slots. If the clock is confirmed, it first takes unsure times and those
+// in the future to be from now, and removes the entries whose slots are free.
 func (l BudgetLog) expire(t *tx, now time.Time) (u Usage) {
-	at := now.UnixMicro()
-	t.exec(`UPDATE requests SET frees_at = frees_at - set_at + ?2, set_at = ?2
-		WHERE budget = ?1 AND set_at > ?2`, l.Name, at)
-	t.exec(`DELETE FROM requests WHERE budget = ?1 AND frees_at <= ?2`, l.Name, at)
-	t.exec(`UPDATE cooldowns SET until = until - set_at + ?2, set_at = ?2
-		WHERE budget = ?1 AND set_at > ?2`, l.Name, at)
-	t.exec(`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`, l.Name, now.Add(maxCooldown).UnixMicro())
+	at, confirmed := now.UnixMicro(), l.isConfirmed()
+	if confirmed {
+		if l.SetBack != nil && t.get([]any{new(int)}, `SELECT 1 FROM requests
+			WHERE budget = ? AND NOT unsure AND set_at > ?`, l.Name, now.Add(clock.Tolerance).UnixMicro()) {
+			l.SetBack()
+		}
+		t.exec(`UPDATE requests SET frees_at = frees_at - set_at + ?2, set_at = ?2, unsure = 0
+			WHERE budget = ?1 AND (unsure OR set_at > ?2)`, l.Name, at)
+		t.exec(`DELETE FROM requests WHERE budget = ?1 AND frees_at <= ?2`, l.Name, at)
+		t.exec(`UPDATE cooldowns SET until = until - set_at + ?2, set_at = ?2
+			WHERE budget = ?1 AND set_at > ?2`, l.Name, at)
+		t.exec(`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`,
+			l.Name, now.Add(maxCooldown).UnixMicro())
+	}
 	if t.err == nil {
-		u, t.err = readUsage(t.ctx, t.sql, l.Name, now)
+		u, t.err = readUsage(t.ctx, t.sql, l.Name, now, confirmed)
 	}
 	return u
 }
@@ -139,29 +188,34 @@ type usedSlots struct {
 	slots int
 }
 
-// Usage returns the usage of a budget at now. It changes nothing.
+// Usage returns the usage of a budget at now, by a clock that is taken to be right. It changes nothing.
 func (db *DB) Usage(ctx context.Context, budget string, now time.Time) (Usage, error) {
-	u, err := readUsage(ctx, db.sql, budget, now)
+	u, err := readUsage(ctx, db.sql, budget, now, true)
 	return u, db.wrap(ctx, err)
 }
 
 // readUsage reads the whole log of a budget, which is short: in an hour a process makes a few
-// entries a second at most, and fewer than its limit. It takes times in the future to be now.
-func readUsage(ctx context.Context, q querier, budget string, now time.Time) (u Usage, err error) {
+// entries a second at most, and fewer than its limit. It takes unsure times, and those in the future, to
+// be now. Without byClock no slot is free because of its age.
+func readUsage(ctx context.Context, q querier, budget string, now time.Time, byClock bool) (u Usage, err error) {
 	var until int64
 	_, err = get(ctx, q, []any{&until, &u.Step}, `
-		SELECT iif(until = 0, 0, until - max(0, set_at - ?2)), step FROM cooldowns WHERE budget = ?1`,
-		budget, now.UnixMicro())
+		SELECT iif(until = 0, 0, min(until - max(0, set_at - ?2), ?3)), step FROM cooldowns WHERE budget = ?1`,
+		budget, now.UnixMicro(), now.Add(maxCooldown).UnixMicro())
 	if err != nil {
 		return u, err
 	}
 	u.Cooldown = fromMicros(until)
+	least := int64(math.MinInt64)
+	if !byClock {
+		least = now.Add(unconfirmedFor).UnixMicro()
+	}
 	err = scan(ctx, q, func(e *usedSlots) []any { return []any{instant{&e.frees}, &e.slots} }, func(e usedSlots) {
 		u.entries = append(u.entries, e)
 		u.Taken += e.slots
 	}, `
-		SELECT frees_at - max(0, set_at - ?2) AS frees, slots FROM requests
-		WHERE budget = ?1 AND frees > ?2 ORDER BY frees`, budget, now.UnixMicro())
+		SELECT max(frees_at - iif(unsure, set_at - ?2, max(0, set_at - ?2)), ?3) AS frees, slots FROM requests
+		WHERE budget = ?1 AND frees > ?2 ORDER BY frees`, budget, now.UnixMicro(), least)
 	return u, err
 }
 

@@ -143,14 +143,16 @@ CREATE TABLE readings (
 
 -- The sliding log of requests: an entry is written before the first of its requests is sent, and
 -- removed when its slots are free. set_at is when frees_at was last set: if that is in the future,
--- the clock was set back. An id is never used again: a late answer must not meet another entry.
+-- the clock was set back. unsure: nothing had confirmed the clock that set it, so it counts as set now.
+-- An id is never used again: a late answer must not meet another entry.
 CREATE TABLE requests (
   id       INTEGER PRIMARY KEY AUTOINCREMENT,
   budget   TEXT    NOT NULL,
   slots    INTEGER NOT NULL,
   set_at   INTEGER NOT NULL,
   frees_at INTEGER NOT NULL,
-  answered INTEGER NOT NULL DEFAULT 0
+  answered INTEGER NOT NULL DEFAULT 0,
+  unsure   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX requests_of ON requests (budget, frees_at);
 
