@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/clock"
 )
 
 const (
@@ -21,8 +17,6 @@ const (
 	// the command is ended.
 	keptOutput = 16 << 10
 	maxOutput  = 64 << 20
-	// diskEvery is the time between two looks at the size of a job's files.
-	diskEvery = 500 * time.Millisecond
 	// closeDelay is the time that a command that has ended may keep its output open through
 	// processes it started.
 	closeDelay = 2 * time.Second
@@ -175,11 +169,8 @@ type step struct {
 	listener             *listener // hears the output too; nil = none
 }
 
-// Reasons to end a command.
-var (
-	errOutput = fmt.Errorf("printed more than %d MiB and was killed", maxOutput>>20)
-	errDisk   = errors.New("was killed")
-)
+// errOutput is a reason to end a command.
+var errOutput = fmt.Errorf("printed more than %d MiB and was killed", maxOutput>>20)
 
 // run runs a step. When it ends, so does everything it started (on Linux; elsewhere, everything in
 // its session). Output is the end of standard output and error, without secrets.
@@ -244,31 +235,6 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_HOSTS does not have %s", err, strings.Join(hosts, ", "))
 	}
 	return output, fmt.Errorf("%s: %w", s.name, err)
-}
-
-// watch stops a command whose workplace is larger than most.
-func (w *workplace) watch(ctx context.Context, most int64, stop context.CancelCauseFunc) {
-	pause := diskEvery
-	for clock.Sleep(ctx, pause) == nil {
-		began := time.Now()
-		if w.size() > most {
-			stop(fmt.Errorf("wrote more than %d MiB and %w", most>>20, errDisk))
-		}
-		pause = max(diskEvery, 20*time.Since(began)) // many files are no reason to keep a core busy
-	}
-}
-
-// size returns the bytes that a workplace takes of the disk.
-func (w *workplace) size() (n int64) {
-	_ = filepath.WalkDir(w.dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil {
-			if info, err := d.Info(); err == nil {
-				n += usage(info)
-			}
-		}
-		return nil
-	})
-	return n
 }
 
 // Diff returns c as a unified diff, cut after 1 MiB at the end of a line.
