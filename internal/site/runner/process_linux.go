@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -64,7 +65,10 @@ func reap(program string, args []string) int {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot adopt processes that the command leaves behind:", err)
 	}
-	syscall.CloseOnExec(lockFile)
+	if err := closeInherited(); err != nil {
+		fmt.Fprintln(os.Stderr, "files of the process that started docgauge would reach the command:", err)
+		return 126
+	}
 	child, err := syscall.ForkExec(program, args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	})
@@ -87,6 +91,21 @@ func reap(program string, args []string) int {
 		return 128 + int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// closeInherited keeps files that are open in this process, also those that the process which started it left open,
+// from the programs that it starts.
+func closeInherited() error {
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return nil
+	}
+	open, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return err
 }
 
 // killChildren kills all children, and theirs, which become children by that.

@@ -24,3 +24,6 @@ func killSession(pid int) error {
 
 // usage returns the bytes that a file takes of the disk.
 func usage(info fs.FileInfo) int64 { return info.Size() }
+
+// closeInherited is for Linux: only there does a jail make a promise.
+func closeInherited() error { return nil }

@@ -124,6 +124,9 @@ func (r *Repo) open(ctx context.Context) error {
 	r.options.Timeout = cmp.Or(r.options.Timeout, DefaultTimeout)
 	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, defaultMaxDisk)
 	r.options.OwnHome = r.options.OwnHome || r.options.Jail != nil
+	if err := closeInherited(); err != nil {
+		return err
+	}
 	if err := r.takeDir(); err != nil {
 		return fmt.Errorf("files of jobs: %w", err)
 	}
