@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/codehost"
 )
 
 const (
@@ -125,7 +127,7 @@ func (r *Repo) finish(ctx context.Context, result Result, tip string, ended erro
 // begin returns the change of a job before its next instruction, and where its branch is, empty
 // without one. It includes commits that people have added to its branch since.
 func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err error) {
-	if err := r.fetchBase(ctx); err != nil {
+	if err := codehost.Retry(ctx, again, func() error { return r.fetchBase(ctx) }); err != nil {
 		return t.Last, "", err
 	}
 	c = t.Last

@@ -352,7 +352,7 @@ func lastLine(text string) string {
 // there is no link.
 func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {
 	if r.remote != "" {
-		if err := r.push(ctx, c.Branch); err != nil {
+		if err := codehost.Retry(ctx, again, func() error { return r.push(ctx, c.Branch) }); err != nil {
 			return "", err
 		}
 	}
