@@ -183,11 +183,6 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		stop(fmt.Errorf("took longer than %s and was killed", r.options.Timeout))
 	})
 	defer timer.Stop()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		w.watch(limited, r.options.MaxDisk, stop)
-	}()
 	out := &tail{max: keptOutput, limit: maxOutput, full: func() { stop(errOutput) }}
 	env := environment(ordinary, s.env)
 	if r.options.OwnHome {
@@ -214,21 +209,29 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		cmd.Stdout, cmd.Stderr = io.MultiWriter(out, s.listener.stream(false)), io.MultiWriter(out, s.listener.stream(true))
 	}
 	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
-	supervise(cmd, r.lock)
+	supervise(cmd, r.lock, r.options.MaxDisk)
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("%s: %w", s.name, err)
 	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watch(limited, r.options.MaxDisk, cmd.Process.Pid, stop)
+	}()
 	err = cmd.Wait()
 	_ = killGroup() // processes that it left running must not keep writing
 	cause := context.Cause(limited)
 	stop(nil)
 	<-watched
+	if cause == nil {
+		cause = w.exceeds(r.options.MaxDisk, 0) // it may have ended right after it wrote
+	}
 	output = out.String()
 	for _, secret := range r.secrets() {
 		output = strings.ReplaceAll(output, secret, "[redacted]")
 	}
 	switch {
-	case err == nil || errors.Is(err, exec.ErrWaitDelay) && cause == nil:
+	case cause == nil && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
 		return output, nil
 	case ctx.Err() == nil && cause != nil:
 		err = cause

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,15 +37,16 @@ const (
 	reapTime = time.Second
 )
 
-// supervise lets a command that was not started yet run below a reaper. Where /proc is not
+// supervise lets a command that was not started yet run below a reaper, which lets it write no file larger than
+// most, so that it cannot fill the disk between two looks by one call. Where /proc is not
 // mounted it runs by itself, and processes that leave its session outlive it.
-func supervise(cmd *exec.Cmd, lock *os.File) {
+func supervise(cmd *exec.Cmd, lock *os.File, most int64) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if _, err := os.Stat(self); err != nil {
 		return
 	}
 	cmd.ExtraFiles = []*os.File{lock} // may be nil
-	cmd.Path, cmd.Args = self, append([]string{reaper, cmd.Path}, cmd.Args...)
+	cmd.Path, cmd.Args = self, append([]string{reaper, strconv.FormatInt(most, 10), cmd.Path}, cmd.Args...)
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 }
@@ -52,18 +54,27 @@ func supervise(cmd *exec.Cmd, lock *os.File) {
 // init makes a reaper of each program that links this package, tests included, before its main
 // function begins.
 func init() { //nolint:gochecknoinits // main functions need not know about it
-	if len(os.Args) > 2 && os.Args[0] == reaper {
-		os.Exit(reap(os.Args[1], os.Args[2:]))
+	if len(os.Args) > 3 && os.Args[0] == reaper {
+		os.Exit(reap(os.Args[1], os.Args[2], os.Args[3:]))
 	}
 }
 
 // reap runs a program, ends the processes that it leaves, and returns its exit code.
-func reap(program string, args []string) int {
+func reap(most, program string, args []string) int {
 	runtime.LockOSThread() // the program would die with the thread that started it
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot adopt processes that the command leaves behind:", err)
+	}
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
+	if size, bad := strconv.ParseUint(most, 10, 64); err == nil && bad == nil && size < limit.Max {
+		err = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: size})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot limit the size of the command's files:", err)
+		return 126
 	}
 	if err := closeInherited(); err != nil {
 		fmt.Fprintln(os.Stderr, "files of the process that started docgauge would reach the command:", err)
@@ -125,16 +136,72 @@ func killChildren() {
 
 // children returns the processes whose parent this one is.
 func children() (pids []int) {
+	for pid, parent := range parents() {
+		if parent == os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// parents returns the parent of each process.
+func parents() map[int]int {
+	of := map[int]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
 		text, _ := os.ReadFile(name) // of one that just ended nothing
 		// "12 (a name) S 11 …": a name can have anything in it, the last ) ends it.
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(os.Getpid()) {
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
-				pids = append(pids, pid)
+		if len(fields) > 1 {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			parent, parentErr := strconv.Atoi(string(fields[1]))
+			if err == nil && parentErr == nil {
+				of[pid] = parent
 			}
 		}
 	}
-	return pids
+	return of
+}
+
+// deletedFiles returns the bytes of files on the disk of dir that have no name any more, but that a process, or one
+// below it, has open or mapped.
+func deletedFiles(pid int, dir string) (n int64) {
+	var disk unix.Stat_t
+	if unix.Stat(dir, &disk) != nil {
+		return 0
+	}
+	sizes := map[uint64]int64{} // by inode
+	of := parents()
+	for p := range of {
+		above := p
+		for above > 1 && above != pid {
+			above = of[above]
+		}
+		if above != pid {
+			continue
+		}
+		of := "/proc/" + strconv.Itoa(p)
+		open, _ := os.ReadDir(of + "/fd")
+		for _, entry := range open {
+			var file unix.Stat_t
+			if unix.Stat(of+"/fd/"+entry.Name(), &file) == nil && file.Nlink == 0 && file.Dev == disk.Dev {
+				sizes[file.Ino] = max(file.Blocks*512, leastFile)
+			}
+		}
+		maps, _ := os.ReadFile(of + "/maps")
+		for line := range strings.Lines(string(maps)) {
+			// "7f0000000000-7f0000001000 rw-s 00002000 fd:01 1234   /a name (deleted)"; its size is not known
+			var from, to, offset, ino uint64
+			var mode string
+			var major, minor uint32
+			_, err := fmt.Sscanf(line, "%x-%x %s %x %x:%x %d", &from, &to, &mode, &offset, &major, &minor, &ino)
+			if err == nil && strings.HasSuffix(line, " (deleted)\n") && unix.Mkdev(major, minor) == disk.Dev {
+				sizes[ino] = max(sizes[ino], int64(offset+to-from)) //nolint:gosec // less than 1 << 63
+			}
+		}
+	}
+	for _, size := range sizes {
+		n += size
+	}
+	return n
 }
