@@ -21,9 +21,9 @@ import (
 const (
 	// maxHostMessage is the maximum length of a message of a host in an error.
 	maxHostMessage = 300
-	// proposals is the number of attempts to find or open a pull request. The pause after the first is
+	// attempts is the number of attempts of Retry. The pause after the first is
 	// firstPause, and grows; after a host asked for more than maxPause there is no other attempt.
-	proposals  = 4
+	attempts   = 4
 	firstPause = 2 * time.Second
 	maxPause   = 2 * time.Minute
 )
@@ -97,7 +97,7 @@ func (o *Opener) readToken() (string, error) {
 // open one. Where an answer does not say whether it was opened, it is looked for again first, so that
 // it is never opened twice: neither here nor after a crash, when Open is called again.
 func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) {
-	for n := 1; ; n++ {
+	err = Retry(ctx, again, func() error {
 		link, err = o.find(ctx, p)
 		if err == nil && link == "" {
 			// After a crash from here on, find has it.
@@ -106,11 +106,8 @@ func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) 
 				"title": p.Title, o.branch: p.Branch, o.base: p.Base, o.body: p.Body}, &opened)
 			link = opened.link()
 		}
-		least, again := again(err, n)
-		if err == nil || !again || clock.Sleep(ctx, max(clock.Backoff(firstPause, maxPause, 4, n), least)) != nil {
-			break
-		}
-	}
+		return err
+	})
 	if err == nil && analytics.SafeLink(link) == "" {
 		err = fmt.Errorf("pull request: want a link with https (html_url, web_url), got %.100q", link)
 	}
@@ -118,6 +115,21 @@ func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) 
 		return "", fmt.Errorf("%s %s, branch %s: %w", o.Title, o.project, p.Branch, err)
 	}
 	return link, nil
+}
+
+// Retry calls do until it succeeds, 4 times within a minute at most. again reports whether to try again after the nth
+// attempt ended with err, after how long a pause at least. Retry returns the last error.
+func Retry(ctx context.Context, again func(err error, n int) (pause time.Duration, yes bool), do func() error) error {
+	for n := 1; ; n++ {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		least, yes := again(err, n)
+		if !yes || n >= attempts || clock.Sleep(ctx, max(clock.Backoff(firstPause, maxPause, 4, n), least)) != nil {
+			return err
+		}
+	}
 }
 
 // Check returns an error if the token may not do what a job needs, as far as the host says. Nothing is
@@ -253,20 +265,19 @@ func (e responseError) Error() string {
 	return fmt.Sprintf("status %d %s: %s", e.status, http.StatusText(e.status), e.message)
 }
 
-// again reports whether to try again after the nth attempt ended with err, and the pause that the host
-// asks for: it was not reached, did not finish, or has too much to do. One more attempt finds what it says
+// again is for Retry: it was not reached, did not finish, or has too much to do. One more attempt finds what it says
 // is there already.
 func again(err error, n int) (pause time.Duration, yes bool) {
 	response, ok := errors.AsType[responseError](err)
 	if !ok {
 		_, sent := errors.AsType[*url.Error](err)
-		return 0, sent && n < proposals
+		return 0, sent
 	}
 	switch status := response.status; {
 	case status == http.StatusConflict, status == http.StatusUnprocessableEntity:
 		return 0, n == 1
 	case status < 300, status >= 500, status == http.StatusTooManyRequests, response.pause > 0:
-		return response.pause, n < proposals && response.pause <= maxPause
+		return response.pause, response.pause <= maxPause
 	}
 	return 0, false
 }

@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/codehost"
 )
 
 const (
@@ -21,8 +19,6 @@ const (
 	// the command is ended.
 	keptOutput = 16 << 10
 	maxOutput  = 64 << 20
-	// diskEvery is the time between two looks at the size of a job's files.
-	diskEvery = 500 * time.Millisecond
 	// closeDelay is the time that a command that has ended may keep its output open through
 	// processes it started.
 	closeDelay = 2 * time.Second
@@ -131,7 +127,7 @@ func (r *Repo) finish(ctx context.Context, result Result, tip string, ended erro
 // begin returns the change of a job before its next instruction, and where its branch is, empty
 // without one. It includes commits that people have added to its branch since.
 func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err error) {
-	if err := r.fetchBase(ctx); err != nil {
+	if err := codehost.Retry(ctx, again, func() error { return r.fetchBase(ctx) }); err != nil {
 		return t.Last, "", err
 	}
 	c = t.Last
@@ -175,11 +171,8 @@ type step struct {
 	listener             *listener // hears the output too; nil = none
 }
 
-// Reasons to end a command.
-var (
-	errOutput = fmt.Errorf("printed more than %d MiB and was killed", maxOutput>>20)
-	errDisk   = errors.New("was killed")
-)
+// errOutput is a reason to end a command.
+var errOutput = fmt.Errorf("printed more than %d MiB and was killed", maxOutput>>20)
 
 // run runs a step. When it ends, so does everything it started (on Linux; elsewhere, everything in
 // its session). Output is the end of standard output and error, without secrets.
@@ -190,11 +183,6 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		stop(fmt.Errorf("took longer than %s and was killed", r.options.Timeout))
 	})
 	defer timer.Stop()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		w.watch(limited, r.options.MaxDisk, stop)
-	}()
 	out := &tail{max: keptOutput, limit: maxOutput, full: func() { stop(errOutput) }}
 	env := environment(ordinary, s.env)
 	if r.options.OwnHome {
@@ -221,21 +209,29 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		cmd.Stdout, cmd.Stderr = io.MultiWriter(out, s.listener.stream(false)), io.MultiWriter(out, s.listener.stream(true))
 	}
 	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
-	supervise(cmd, r.lock)
+	supervise(cmd, r.lock, r.options.MaxDisk)
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("%s: %w", s.name, err)
 	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watch(limited, r.options.MaxDisk, cmd.Process.Pid, stop)
+	}()
 	err = cmd.Wait()
 	_ = killGroup() // processes that it left running must not keep writing
 	cause := context.Cause(limited)
 	stop(nil)
 	<-watched
+	if cause == nil {
+		cause = w.exceeds(r.options.MaxDisk, 0) // it may have ended right after it wrote
+	}
 	output = out.String()
 	for _, secret := range r.secrets() {
 		output = strings.ReplaceAll(output, secret, "[redacted]")
 	}
 	switch {
-	case err == nil || errors.Is(err, exec.ErrWaitDelay) && cause == nil:
+	case cause == nil && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
 		return output, nil
 	case ctx.Err() == nil && cause != nil:
 		err = cause
@@ -244,31 +240,6 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_HOSTS does not have %s", err, strings.Join(hosts, ", "))
 	}
 	return output, fmt.Errorf("%s: %w", s.name, err)
-}
-
-// watch stops a command whose workplace is larger than most.
-func (w *workplace) watch(ctx context.Context, most int64, stop context.CancelCauseFunc) {
-	pause := diskEvery
-	for clock.Sleep(ctx, pause) == nil {
-		began := time.Now()
-		if w.size() > most {
-			stop(fmt.Errorf("wrote more than %d MiB and %w", most>>20, errDisk))
-		}
-		pause = max(diskEvery, 20*time.Since(began)) // many files are no reason to keep a core busy
-	}
-}
-
-// size returns the bytes that a workplace takes of the disk.
-func (w *workplace) size() (n int64) {
-	_ = filepath.WalkDir(w.dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil {
-			if info, err := d.Info(); err == nil {
-				n += usage(info)
-			}
-		}
-		return nil
-	})
-	return n
 }
 
 // Diff returns c as a unified diff, cut after 1 MiB at the end of a line.

@@ -38,8 +38,12 @@ type hostPattern struct {
 	port  string
 }
 
-var hostForm = regexp.MustCompile(
-	`^(\*\.)?([a-z0-9]([a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?(:[0-9]{1,5})?$`)
+const nameForm = `([a-z0-9]([a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?`
+
+var (
+	hostForm   = regexp.MustCompile(`^(\*\.)?` + nameForm + `(:[0-9]{1,5})?$`)
+	targetForm = regexp.MustCompile(`^(` + nameForm + `)\.?:([0-9]{1,5})$`)
+)
 
 // numeric is the last part of an address that is no name: 10.0.0.1, 127.1, 0x7f000001.
 var numeric = regexp.MustCompile(`(^|\.)(0x[0-9a-f]*|[0-9]+)$`)
@@ -69,6 +73,16 @@ func allows(hosts []hostPattern, name, port string) (hostPattern, bool) {
 		return hostPattern{}, false
 	}
 	return hosts[i], true
+}
+
+// parseTarget returns the host and the port of a CONNECT request. Addresses, also those that a resolver takes for
+// such, zones and escapes are errors, so that a name that matches a pattern is looked up and nothing else.
+func parseTarget(target string) (name, port string, err error) {
+	parts := targetForm.FindStringSubmatch(strings.ToLower(target))
+	if parts == nil || numeric.MatchString(parts[1]) {
+		return "", "", fmt.Errorf("%.100q: want a host name and a port", target)
+	}
+	return parts[1], parts[len(parts)-1], nil
 }
 
 const (
@@ -149,8 +163,7 @@ func (p *proxy) serve(conn net.Conn) {
 		answer(http.StatusMethodNotAllowed, "only CONNECT is allowed, for HTTPS\n")
 		return
 	}
-	name, port, err := net.SplitHostPort(r.RequestURI)
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	name, port, err := parseTarget(r.RequestURI)
 	allowed, ok := allows(p.hosts, name, port)
 	if err != nil || !ok {
 		p.refuse(r.RequestURI)
@@ -187,21 +200,68 @@ func (p *proxy) refuse(target string) {
 	}
 }
 
-var errInside = errors.New("is an address of this machine or network: name the host itself to allow it")
+var (
+	errInside = errors.New("is an address of this machine or network: name the host itself to allow it")
+	errNever  = errors.New("is a link-local address, or a cloud's service for its machines: agents must not reach it")
+)
 
-// dial connects to a host. Names that a pattern allows must not lead to this machine or its network:
-// others may own them.
-func (h hostPattern) dial(ctx context.Context, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: proxyTimeout}
-	if h.below {
-		d.Control = func(_, address string, _ syscall.RawConn) error {
-			ip, err := netip.ParseAddrPort(address)
-			if err == nil && (!ip.Addr().Unmap().IsGlobalUnicast() || ip.Addr().Unmap().IsPrivate()) {
-				err = errInside
-			}
-			return err
-		}
+// prefixes parses addresses of networks.
+func prefixes(texts ...string) (list []netip.Prefix) {
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
 	}
+	return list
+}
+
+var (
+	// never are addresses that tell a machine who it is, with its credentials, and addresses of no host.
+	never = prefixes("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "::/128", "fe80::/10", "ff00::/8",
+		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd20:ce::254/128")
+	// inside are networks that begin here, or that lead back here, beside the private ones.
+	inside = prefixes("127.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "::/96", "64:ff9b:1::/48",
+		"2001::/32", "2002::/16", "fec0::/10")
+	// nat64 has IPv4 addresses in its last four bytes.
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// checkAddress returns an error if h must not lead to an address. A host that is named itself may be on this machine
+// or its network, such as a gateway to models. A name below a pattern may belong to others, so it must not; own are
+// the addresses of this machine.
+func (h hostPattern) checkAddress(ip netip.Addr, own []net.Addr) error {
+	ip = ip.Unmap().WithZone("")
+	if nat64.Contains(ip) {
+		bytes := ip.As16()
+		ip = netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	has := func(list []netip.Prefix) bool {
+		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
+	}
+	isOwn := func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr().Unmap() == ip
+	}
+	switch {
+	case has(never):
+		return errNever
+	case h.below && (ip.IsPrivate() || has(inside) || slices.ContainsFunc(own, isOwn)):
+		return errInside
+	}
+	return nil
+}
+
+// dial connects to a host. The name is looked up once, and each address is checked when it is connected to.
+func (h hostPattern) dial(ctx context.Context, address string) (net.Conn, error) {
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	d := net.Dialer{Timeout: proxyTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+		ip, err := netip.ParseAddrPort(address)
+		if err == nil {
+			err = h.checkAddress(ip.Addr(), own)
+		}
+		return err
+	}}
 	return d.DialContext(ctx, "tcp", address)
 }
 

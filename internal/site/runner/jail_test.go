@@ -1,7 +1,12 @@
 package runner
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -33,5 +38,66 @@ func TestHosts(t *testing.T) {
 	if _, err = (hostPattern{name: "localhost"}).dial(t.Context(), "127.0.0.1:1"); errors.Is(err, errInside) ||
 		err == nil || strings.Contains(err.Error(), "inside") {
 		t.Errorf("named: %v", err)
+	}
+}
+
+// TestCheckAddress: what a name leads to, whether the host itself is named or a pattern allows it.
+func TestCheckAddress(t *testing.T) {
+	own := []net.Addr{&net.IPNet{IP: net.ParseIP("8.8.4.4"), Mask: net.CIDRMask(24, 32)},
+		&net.IPNet{IP: net.ParseIP("2606:4700::7"), Mask: net.CIDRMask(64, 128)}}
+	for ip, want := range map[string][2]error{ // named, below a pattern
+		"1.1.1.1": {}, "2606:4700::1111": {}, "::ffff:1.1.1.1": {}, "64:ff9b::101:101": {},
+		"127.0.0.1": {nil, errInside}, "::1": {nil, errInside}, "10.0.0.1": {nil, errInside}, "fd00::1": {nil, errInside},
+		"192.168.1.1": {nil, errInside}, "100.64.0.1": {nil, errInside}, "::ffff:10.0.0.1": {nil, errInside},
+		"8.8.4.4": {nil, errInside}, "::ffff:8.8.4.4": {nil, errInside}, "2606:4700::7": {nil, errInside},
+		"64:ff9b::a00:1": {nil, errInside}, "64:ff9b::808:404": {nil, errInside}, "64:ff9b:1::a00:1": {nil, errInside},
+		"2002:a00:1::": {nil, errInside}, "2001::1": {nil, errInside}, "::10.0.0.1": {nil, errInside},
+		"fec0::1": {nil, errInside}, "169.254.169.254": {errNever, errNever}, "fe80::1%eth0": {errNever, errNever},
+		"::ffff:169.254.169.254": {errNever, errNever}, "64:ff9b::a9fe:a9fe": {errNever, errNever},
+		"0.0.0.0": {errNever, errNever}, "::": {errNever, errNever}, "224.0.0.1": {errNever, errNever},
+		"255.255.255.255": {errNever, errNever}, "ff02::1": {errNever, errNever},
+		"fd00:ec2::254": {errNever, errNever}, "100.100.100.200": {errNever, errNever},
+	} {
+		for i, h := range []hostPattern{{name: "x"}, {name: "x", below: true}} {
+			if got := h.checkAddress(netip.MustParseAddr(ip), own); got != want[i] {
+				t.Errorf("%s, below a pattern %t: %v, want %v", ip, h.below, got, want[i])
+			}
+		}
+	}
+}
+
+// TestConnect: forms of a CONNECT request. Only names are looked up.
+func TestConnect(t *testing.T) {
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer upstream.Close()
+	_, port, err := net.SplitHostPort(upstream.Addr().String())
+	check(t, err)
+	hosts, err := ParseHosts([]string{"localhost:" + port, "*.example.com:" + port})
+	check(t, err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	p := serveProxy(ln, hosts, slog.New(slog.DiscardHandler))
+	defer p.end()
+	for target, want := range map[string]string{
+		"localhost": "200", "LOCALHOST": "200", "localhost.": "200",
+		"[2001:db8::7]": "403", "[2001:db8::7%25.example.com]": "403", "[2001:db8::7%251.example.com]": "403",
+		"[::1%25.example.com]": "403", "[::ffff:127.0.0.1%25.example.com]": "403", "127.0.0.1%25.example.com": "403",
+		"2001:db8::7%25.example.com": "403", "[localhost]": "403", "[x.example.com]": "403", "127.0.0.1": "403",
+		"127.1": "403", "0x7f000001": "403", "2130706433": "403", "017700000001": "403", "x@localhost": "403",
+		"localhost..": "403", "x..example.com": "403", ".example.com": "403", "example.com": "403", "": "403",
+		"x_.example.com": "403", "-x.example.com": "403", "x%2e.example.com": "403", "*.example.com": "403",
+		"\u2487.example.com": "403", "localhost:" + port: "403", "x/.example.com": "403", "x#.example.com": "403",
+		"x?.example.com": "403", "1.2.3.4\\.example.com": "403",
+	} {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		check(t, err)
+		_, err = fmt.Fprintf(conn, "CONNECT %s:%s HTTP/1.1\r\nHost: x\r\n\r\n", target, port)
+		check(t, err)
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if !strings.HasPrefix(line, "HTTP/1.1 "+want) && (want == "200" || err == nil) { // what is no request has no answer
+			t.Errorf("%q: %q, want %s", target, line, want)
+		}
+		check(t, conn.Close())
 	}
 }

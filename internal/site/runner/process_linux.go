@@ -3,12 +3,14 @@ package runner
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,15 +37,16 @@ const (
 	reapTime = time.Second
 )
 
-// supervise lets a command that was not started yet run below a reaper. Where /proc is not
+// supervise lets a command that was not started yet run below a reaper, which lets it write no file larger than
+// most, so that it cannot fill the disk between two looks by one call. Where /proc is not
 // mounted it runs by itself, and processes that leave its session outlive it.
-func supervise(cmd *exec.Cmd, lock *os.File) {
+func supervise(cmd *exec.Cmd, lock *os.File, most int64) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if _, err := os.Stat(self); err != nil {
 		return
 	}
 	cmd.ExtraFiles = []*os.File{lock} // may be nil
-	cmd.Path, cmd.Args = self, append([]string{reaper, cmd.Path}, cmd.Args...)
+	cmd.Path, cmd.Args = self, append([]string{reaper, strconv.FormatInt(most, 10), cmd.Path}, cmd.Args...)
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 }
@@ -51,20 +54,32 @@ func supervise(cmd *exec.Cmd, lock *os.File) {
 // init makes a reaper of each program that links this package, tests included, before its main
 // function begins.
 func init() { //nolint:gochecknoinits // main functions need not know about it
-	if len(os.Args) > 2 && os.Args[0] == reaper {
-		os.Exit(reap(os.Args[1], os.Args[2:]))
+	if len(os.Args) > 3 && os.Args[0] == reaper {
+		os.Exit(reap(os.Args[1], os.Args[2], os.Args[3:]))
 	}
 }
 
 // reap runs a program, ends the processes that it leaves, and returns its exit code.
-func reap(program string, args []string) int {
+func reap(most, program string, args []string) int {
 	runtime.LockOSThread() // the program would die with the thread that started it
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot adopt processes that the command leaves behind:", err)
 	}
-	syscall.CloseOnExec(lockFile)
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
+	if size, bad := strconv.ParseUint(most, 10, 64); err == nil && bad == nil && size < limit.Max {
+		err = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: size})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot limit the size of the command's files:", err)
+		return 126
+	}
+	if err := closeInherited(); err != nil {
+		fmt.Fprintln(os.Stderr, "files of the process that started docgauge would reach the command:", err)
+		return 126
+	}
 	child, err := syscall.ForkExec(program, args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	})
@@ -89,6 +104,21 @@ func reap(program string, args []string) int {
 	return status.ExitStatus()
 }
 
+// closeInherited keeps files that are open in this process, also those that the process which started it left open,
+// from the programs that it starts.
+func closeInherited() error {
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return nil
+	}
+	open, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return err
+}
+
 // killChildren kills all children, and theirs, which become children by that.
 func killChildren() {
 	for deadline := time.Now().Add(reapTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -106,16 +136,72 @@ func killChildren() {
 
 // children returns the processes whose parent this one is.
 func children() (pids []int) {
+	for pid, parent := range parents() {
+		if parent == os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// parents returns the parent of each process.
+func parents() map[int]int {
+	of := map[int]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
 		text, _ := os.ReadFile(name) // of one that just ended nothing
 		// "12 (a name) S 11 …": a name can have anything in it, the last ) ends it.
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(os.Getpid()) {
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
-				pids = append(pids, pid)
+		if len(fields) > 1 {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			parent, parentErr := strconv.Atoi(string(fields[1]))
+			if err == nil && parentErr == nil {
+				of[pid] = parent
 			}
 		}
 	}
-	return pids
+	return of
+}
+
+// deletedFiles returns the bytes of files on the disk of dir that have no name any more, but that a process, or one
+// below it, has open or mapped.
+func deletedFiles(pid int, dir string) (n int64) {
+	var disk unix.Stat_t
+	if unix.Stat(dir, &disk) != nil {
+		return 0
+	}
+	sizes := map[uint64]int64{} // by inode
+	of := parents()
+	for p := range of {
+		above := p
+		for above > 1 && above != pid {
+			above = of[above]
+		}
+		if above != pid {
+			continue
+		}
+		of := "/proc/" + strconv.Itoa(p)
+		open, _ := os.ReadDir(of + "/fd")
+		for _, entry := range open {
+			var file unix.Stat_t
+			if unix.Stat(of+"/fd/"+entry.Name(), &file) == nil && file.Nlink == 0 && file.Dev == disk.Dev {
+				sizes[file.Ino] = max(file.Blocks*512, leastFile)
+			}
+		}
+		maps, _ := os.ReadFile(of + "/maps")
+		for line := range strings.Lines(string(maps)) {
+			// "7f0000000000-7f0000001000 rw-s 00002000 fd:01 1234   /a name (deleted)"; its size is not known
+			var from, to, offset, ino uint64
+			var mode string
+			var major, minor uint32
+			_, err := fmt.Sscanf(line, "%x-%x %s %x %x:%x %d", &from, &to, &mode, &offset, &major, &minor, &ino)
+			if err == nil && strings.HasSuffix(line, " (deleted)\n") && unix.Mkdev(major, minor) == disk.Dev {
+				sizes[ino] = max(sizes[ino], int64(offset+to-from)) //nolint:gosec // less than 1 << 63
+			}
+		}
+	}
+	for _, size := range sizes {
+		n += size
+	}
+	return n
 }

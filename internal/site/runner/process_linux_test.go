@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
@@ -19,6 +21,41 @@ func TestNothingLeavesTheCommand(t *testing.T) {
 		"two daemons": "setsid sh -c 'setsid sleep 1000 3> '$FIFO' & setsid sleep 1000 3> '$FIFO' &';",
 	} {
 		t.Run(name, func(t *testing.T) { testNothingIsLeft(t, starts) })
+	}
+}
+
+// TestInheritedFiles: what the process that started docgauge left open reaches neither git nor the command.
+func TestInheritedFiles(t *testing.T) {
+	git, err := exec.LookPath("git")
+	check(t, err)
+	programs, seen, repo := t.TempDir(), filepath.Join(t.TempDir(), "seen"), engines.GitRepository(t)
+	write(t, filepath.Join(programs, "git"), "#!/bin/sh\nls -l /proc/self/fd >>"+seen+"\nexec "+git+" \"$@\"\n")
+	check(t, os.Chmod(filepath.Join(programs, "git"), 0o755))
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	leave := func(name string) {
+		dir := filepath.Join(t.TempDir(), name)
+		check(t, os.Mkdir(dir, 0o700))
+		f, err := os.Open(dir)
+		check(t, err)
+		t.Cleanup(func() { _ = f.Close() })
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFD, 0)
+		check(t, err)
+	}
+	leave("left-before")
+	r := openRepo(t, RepoOptions{Path: repo, Command: "cat " + seen + "; ls -l /proc/self/fd"})
+	edited := func() string {
+		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+		check(t, err)
+		return result.Output
+	}
+	if out := edited(); strings.Contains(out, "left-before") {
+		t.Errorf("git or the command has it: %s", out)
+	}
+	check(t, os.WriteFile(seen, nil, 0o600))
+	r.options.Command = "ls -l /proc/self/fd"
+	leave("left-later")
+	if out := edited(); !strings.Contains(out, "0 -> ") || strings.Contains(out, "left-later") {
+		t.Errorf("the command has it: %s", out)
 	}
 }
 

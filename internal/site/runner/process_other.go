@@ -15,4 +15,10 @@ import (
 
 func gitAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-func supervise(cmd *exec.Cmd, _ *os.File) { cmd.SysProcAttr = gitAttributes() }
+func supervise(cmd *exec.Cmd, _ *os.File, _ int64) { cmd.SysProcAttr = gitAttributes() }
+
+// closeInherited is for Linux: only there does a jail make a promise.
+func closeInherited() error { return nil }
+
+// deletedFiles is for Linux alone.
+func deletedFiles(int, string) int64 { return 0 }

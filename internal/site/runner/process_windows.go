@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-func supervise(cmd *exec.Cmd, _ *os.File) { cmd.SysProcAttr = gitAttributes() }
+func supervise(cmd *exec.Cmd, _ *os.File, _ int64) { cmd.SysProcAttr = gitAttributes() }
 
 func gitAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
@@ -24,3 +24,9 @@ func killSession(pid int) error {
 
 // usage returns the bytes that a file takes of the disk.
 func usage(info fs.FileInfo) int64 { return info.Size() }
+
+// closeInherited is for Linux: only there does a jail make a promise.
+func closeInherited() error { return nil }
+
+// deletedFiles is for Linux alone.
+func deletedFiles(int, string) int64 { return 0 }

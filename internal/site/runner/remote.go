@@ -8,9 +8,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 )
 
 // The command of a job can write the configuration and the hooks of the repository and of the
@@ -31,6 +34,40 @@ func (r *Repo) findRemote(ctx context.Context) (string, error) {
 	}
 	first, _, _ := strings.Cut(urls, "\n")
 	return first, nil
+}
+
+// passing are messages of git about errors that may pass: the remote was not reached, did not finish, or has too
+// much to do. status has the HTTP status, if there is one.
+var (
+	passing = regexp.MustCompile(`(?i)could ?n[o']t (resolve|connect)|connection (was )?(refused|reset|closed|timed out)|` +
+		`failed to connect|timed out|temporary failure|broken pipe|early eof|empty reply|(recv|send) failure|` +
+		`unexpected disconnect|hung up unexpectedly|was not closed cleanly|bytes remaining to read|` +
+		`(SSL|TLS|GnuTLS).*(EOF|terminated)|network is unreachable|no route to host`)
+	status = regexp.MustCompile(`returned error: ([0-9]{3})|HTTP ([0-9]{3})`)
+	// raced is what a server says to a push that another one, which may be ours without its answer, has overtaken.
+	raced = regexp.MustCompile(`reference already exists|cannot lock ref|failed to (update|lock) ref|incorrect old value`)
+)
+
+// again reports whether to try git at a remote again. A push that is tried again finds what the one before has done:
+// the remote says first where its branches are.
+func again(err error, n int) (time.Duration, bool) {
+	failed, ok := errors.AsType[gitError](err)
+	if !ok {
+		return 0, false
+	}
+	code := ""
+	for _, found := range status.FindAllStringSubmatch(failed.message, -1) {
+		code = found[1] + found[2]
+	}
+	switch {
+	case raced.MatchString(failed.message):
+		return 0, n == 1
+	case strings.Contains(failed.message, "rejected]"):
+		return 0, false
+	case code != "":
+		return 0, code == "408" || code == "429" || code[0] == '5'
+	}
+	return 0, errors.Is(failed, context.DeadlineExceeded) || passing.MatchString(failed.message)
 }
 
 // push brings branch to the remote, never by force: it is an error if commits of others are in
@@ -54,7 +91,11 @@ func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, erro
 	if _, err := r.git.run(ctx, "cat-file", "-e", commit); exitCode(err) > 0 {
 		known = "" // the repository was damaged, and made again
 	}
-	fetched, err := r.fetch(ctx, r.remote, "refs/heads/"+branch, known)
+	var fetched string
+	err := codehost.Retry(ctx, again, func() (err error) {
+		fetched, err = r.fetch(ctx, r.remote, "refs/heads/"+branch, known)
+		return err
+	})
 	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
 		if known == "" {
 			return commit, fmt.Errorf("branch %s: its commits are lost, here and on the remote; create a new job", branch)

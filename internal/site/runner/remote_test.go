@@ -2,13 +2,16 @@ package runner
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -117,5 +120,69 @@ func TestTokenStaysWithGit(t *testing.T) {
 	defer mu.Unlock()
 	if len(proxied) > 0 {
 		t.Errorf("asked through the proxy of the command: %q", proxied)
+	}
+}
+
+// TestRemoteTriedAgain: fetch and push are tried again while errors can pass, and find what a lost answer has done.
+func TestRemoteTriedAgain(t *testing.T) {
+	root := t.TempDir()
+	bare := filepath.Join(root, "docs.git")
+	engines.Git(t, ".", "clone", "--quiet", "--bare", engines.GitRepository(t), bare)
+	engines.Git(t, bare, "config", "http.receivepack", "true")
+	handler, err := engines.GitServer(root, "")
+	check(t, err)
+	var faults []string // of the next requests with "at" in their URL
+	var at string
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Method+" "+r.URL.String(), at) {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		fault := ""
+		if asked++; len(faults) > 0 {
+			fault, faults = faults[0], faults[1:]
+		}
+		switch fault {
+		case "":
+			handler.ServeHTTP(w, r)
+		case "drop":
+			panic(http.ErrAbortHandler)
+		case "lost":
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		default:
+			code, err := strconv.Atoi(fault)
+			check(t, err)
+			w.WriteHeader(code)
+		}
+	}))
+	defer server.Close()
+	r := openRepo(t, RepoOptions{Path: filepath.Join(t.TempDir(), "copy.git"), URL: server.URL + "/docs.git",
+		Command: "cat >>new.md", Remote: server.URL + "/docs.git"}, func(r *Repo) { r.options.Remote = r.options.URL })
+	const fetch, push, send = "service=git-upload-pack", "service=git-receive-pack", "POST /docs.git/git-receive-pack"
+	for i, tc := range []struct {
+		at, faults string
+		tries      int // 0 = as many as it takes
+		fails      bool
+	}{
+		{fetch, "502", 0, false}, {fetch, "429 503 drop", 0, false}, {fetch, "404", 1, true}, {fetch, "403", 1, true},
+		{push, "502", 2, false}, {push, "429", 2, false}, {push, "drop", 0, false}, {send, "lost", 0, false},
+		{send, "500", 0, false}, {push, "403", 1, true}, {push, "502 502 502 502 502", 4, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			at, faults, asked = tc.at, strings.Fields(tc.faults), 0
+			job := fmt.Sprintf("job_%d", i)
+			result, err := r.Edit(t.Context(), Task{Job: job, Prompt: "x\n"})
+			if err == nil {
+				_, err = r.Propose(t.Context(), Job{ID: job, Prompts: []string{"x"}}, result.Change, "")
+			}
+			if (err != nil) != tc.fails || tc.tries > 0 && asked != tc.tries {
+				t.Errorf("%+v: asked %d times: %v", tc, asked, err)
+			}
+			if at = "never"; !tc.fails && engines.Git(t, bare, "rev-parse", result.Change.Branch) != result.Change.Head {
+				t.Errorf("%+v: the remote lacks the commit", tc)
+			}
+		})
 	}
 }

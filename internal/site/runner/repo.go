@@ -124,6 +124,9 @@ func (r *Repo) open(ctx context.Context) error {
 	r.options.Timeout = cmp.Or(r.options.Timeout, DefaultTimeout)
 	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, defaultMaxDisk)
 	r.options.OwnHome = r.options.OwnHome || r.options.Jail != nil
+	if err := closeInherited(); err != nil {
+		return err
+	}
 	if err := r.takeDir(); err != nil {
 		return fmt.Errorf("files of jobs: %w", err)
 	}
@@ -349,7 +352,7 @@ func lastLine(text string) string {
 // there is no link.
 func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {
 	if r.remote != "" {
-		if err := r.push(ctx, c.Branch); err != nil {
+		if err := codehost.Retry(ctx, again, func() error { return r.push(ctx, c.Branch) }); err != nil {
 			return "", err
 		}
 	}
