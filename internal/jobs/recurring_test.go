@@ -274,3 +274,37 @@ func TestClockOfTheQueue(t *testing.T) {
 	w.passes()
 	w.has("a", journal.Active)
 }
+
+// TestUnconfirmedClock: while the service does not confirm the clock, the queue changes no time and expires
+// nothing, and by a clock that it refutes nothing is sent.
+func TestUnconfirmedClock(t *testing.T) {
+	for _, off := range []time.Duration{-2 * day, 400 * day} {
+		for _, refuted := range []error{nil, errors.New("the clock is wrong")} {
+			w := newWorld(t, "a")
+			w.opt.MaxPerDay = 1
+			w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "0 * * * *"), Expires: start.Add(90 * day)})
+			w.prompt(prompts.Prompt{ID: "waits"})
+			w.passes()
+			before := w.jobs()
+			w.opt.Confirm = func(context.Context) (bool, error) { return false, refuted }
+			w.clock = start.Add(off)
+			w.queue = nil
+			if _, err := w.pass(); refuted != nil && !errors.Is(err, refuted) {
+				t.Errorf("%v: %v", off, err)
+			}
+			seen, err := w.journal.Recurring(t.Context())
+			if err != nil || seen["r"].Since.After(start) || seen["r"].Since.Before(start.Add(-time.Second)) {
+				t.Errorf("%v: the schedule counts from %v, %v", off, seen["r"].Since, err)
+			}
+			for i, job := range w.jobs()[:len(before)] {
+				if !job.Charged.Equal(before[i].Charged) || job.State == journal.Expired {
+					t.Errorf("%v: job %d was charged at %v, and is so at %v, %s", off, job.Seq, before[i].Charged,
+						job.Charged, job.State)
+				}
+			}
+			if refuted != nil && len(w.service.jobs) != 1 {
+				t.Errorf("%v: %d jobs were created", off, len(w.service.jobs))
+			}
+		}
+	}
+}

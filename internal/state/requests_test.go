@@ -417,3 +417,32 @@ func rows(t *testing.T, dir string) (n int) {
 	check(t, raw(t, dir).QueryRow("SELECT count(*) FROM requests").Scan(&n))
 	return n
 }
+
+// TestUnconfirmedClock: a clock that nothing has confirmed frees no slot, whichever way it is wrong. What it
+// enters counts from the confirmation on.
+func TestUnconfirmedClock(t *testing.T) {
+	for _, off := range []time.Duration{-48 * time.Hour, -2 * time.Hour, 2 * time.Hour, 72 * time.Hour} {
+		db := open(t, t.TempDir())
+		unconfirmed := logAt(db, off)
+		unconfirmed.Confirmed = func() bool { return false }
+		wantDoubt := func(limit int, want bool) {
+			t.Helper()
+			if got, err := unconfirmed.InDoubt(t.Context(), limit); err != nil || got != want {
+				t.Errorf("%v, limit %d: in doubt: %v, %v", off, limit, got, err)
+			}
+		}
+		wantSlot(t, db, 2, 0)
+		wantDoubt(2, false)
+		if id, _, _, err := unconfirmed.Charge(t.Context(), 2, 1, life, nil); err != nil || id == 0 {
+			t.Fatalf("%v: a slot is free by any clock: %v", off, err)
+		}
+		wantDoubt(2, true)
+		if id, _, free, err := unconfirmed.Charge(t.Context(), 2, 1, life, nil); err != nil || id != 0 || free.IsZero() {
+			t.Errorf("%v: charged %d, free at %v, %v", off, id, free, err)
+		}
+		// The right clock, a second later, takes what the other one entered to be from now.
+		wantFree(t, db, 2, time.Second, span+unanswered)
+		wantSlot(t, db, 2, span+unanswered)
+		wantFree(t, db, 2, span+unanswered, time.Second+span+unanswered)
+	}
+}
