@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -31,15 +32,17 @@ const (
 	writePatience = 2 * time.Minute
 )
 
-// settings are those of a connection, unless the DSN has others. The server ends what
+// limits are settings of each transaction, unless the DSN has others. The server ends what
 // takes longer, and with it the transaction; so a client that was killed holds no lock
 // for long.
-var settings = map[string]string{
-	"application_name":                    "docgauge",
+var limits = map[string]string{
 	"statement_timeout":                   "5min",
 	"lock_timeout":                        "1min",
 	"idle_in_transaction_session_timeout": "2min",
 }
+
+// searchPath is the setting that says which schema is ours.
+const searchPath = "search_path"
 
 const wantedDSN = "want postgres://user:password@host:5432/database, and ?sslmode=verify-full where the network is " +
 	"not trusted"
@@ -53,33 +56,33 @@ var (
 )
 
 // parse reads a DSN, and returns the place that it names. Errors do not show a part of
-// it that may be a secret in the wrong place.
-func parse(dsn string) (config *pgxpool.Config, place string, err error) {
+// it that may be a secret in the wrong place. local are the settings of each transaction.
+func parse(dsn string) (config *pgxpool.Config, local map[string]string, place string, err error) {
 	if !schemeForm.MatchString(dsn) {
-		return nil, "", errors.New(wantedDSN)
+		return nil, nil, "", errors.New(wantedDSN)
 	}
 	_, rest, _ := strings.Cut(dsn, "://")
 	host, parameters, err := sinks.CheckDSN(rest)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	if strings.Count(rest, "@") > 1 {
-		return nil, "", errors.New("write special characters of user and password as %40 for @, %3A for :, %2F for /")
+		return nil, nil, "", errors.New("write special characters of user and password as %40 for @, %3A for :, %2F for /")
 	}
 	if host == "" && !parameters.Has("host") && !parameters.Has("service") {
-		return nil, "", errors.New("a host is missing: " + wantedDSN)
+		return nil, nil, "", errors.New("a host is missing: " + wantedDSN)
 	}
 	config, err = pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, "", withoutValues(err, parameters)
+		return nil, nil, "", withoutValues(err, parameters)
 	}
 	if name := config.ConnConfig.Database; !databaseForm.MatchString(name) || utf8.RuneCountInString(name) > maxName {
-		return nil, "", errors.New("the database, which follows host and slash, is missing or has special " +
+		return nil, nil, "", errors.New("the database, which follows host and slash, is missing or has special " +
 			"characters: " +
 			wantedDSN)
 	}
-	fill(config, parameters)
-	return config, location(config.ConnConfig.Config), nil
+	place = location(config.ConnConfig.Config)
+	return config, fill(config, parameters), place, nil
 }
 
 // withoutValues names the error without the driver's words, which may quote a value:
@@ -103,8 +106,14 @@ func withoutValues(err error, parameters url.Values) error {
 		"%40 for @, %2F for /? " + wantedDSN)
 }
 
-// fill sets what the DSN leaves open.
-func fill(config *pgxpool.Config, parameters url.Values) {
+// fill sets what the DSN leaves open, and returns the settings of each transaction. Poolers refuse them as
+// parameters of a connection, and keep no others from one transaction to the next; nor do they keep prepared
+// statements. So by default the driver prepares none: to describe one first, outside the transaction, would wait
+// for locks without a limit.
+func fill(config *pgxpool.Config, parameters url.Values) (local map[string]string) {
+	if !parameters.Has("default_query_exec_mode") {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	if !parameters.Has("pool_max_conns") {
 		config.MaxConns = connections
 	}
@@ -112,10 +121,20 @@ func fill(config *pgxpool.Config, parameters url.Values) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
-	for name, value := range settings {
-		if _, set := c.RuntimeParams[name]; !set && !strings.Contains(c.RuntimeParams["options"], name) {
-			c.RuntimeParams[name] = value
+	local = map[string]string{}
+	for name, value := range limits {
+		if !strings.Contains(c.RuntimeParams["options"], name) {
+			local[name] = value
 		}
+	}
+	for name, value := range c.RuntimeParams {
+		if _, isLimit := limits[name]; isLimit || name == searchPath {
+			local[name] = value
+			delete(c.RuntimeParams, name)
+		}
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "docgauge"
 	}
 	c.RuntimeParams["client_encoding"] = "UTF8"
 	if !parameters.Has("target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
@@ -129,6 +148,7 @@ func fill(config *pgxpool.Config, parameters url.Values) {
 		}
 		return boundedConn{conn}, nil
 	}
+	return local
 }
 
 // boundedConn ends a write that stands still: the driver would wait for it as long as
@@ -159,7 +179,7 @@ func location(c pgconn.Config) string {
 		add(other.Host, other.Port)
 	}
 	place := strings.Join(servers, ",") + "/" + c.Database
-	if path := c.RuntimeParams["search_path"]; path != "" {
+	if path := c.RuntimeParams[searchPath]; path != "" {
 		place += " (search_path " + path + ")"
 	}
 	return place

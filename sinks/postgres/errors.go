@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,6 +26,10 @@ const (
 		"primary, or every server, in the DSN"
 	hintParameter = "the server does not know a parameter of the DSN, or a pooler before it does not pass it on: " +
 		"check those after ?"
+	hintPool = "the pool before the server has no connection free: raise its size (default_pool_size of PgBouncer), or " +
+		"lower pool_max_conns in the DSN"
+	hintPrepared = "a pooler before the server does not keep prepared statements: remove default_query_exec_mode from " +
+		"the DSN"
 	hintSilent = "the server stands still: it does not even keep its own time-outs"
 	hintBroken = "the connection broke"
 	hintOthers = "a table of that name is there that docgauge did not make: drop or rename it, or name another " +
@@ -42,6 +47,7 @@ var hints = map[string]string{
 	"25006": hintReadOnly,
 	"42704": hintParameter, "08P01": hintParameter, "22023": hintParameter,
 	"53300": "the server has no connection left: raise max_connections, or lower pool_max_conns in the DSN",
+	"42P05": hintPrepared, "26000": hintPrepared,
 	"57014": "a statement was cancelled: if it takes longer than statement_timeout, set a longer one in the DSN",
 	"55P03": "another session holds a lock for longer than lock_timeout: see pg_locks and pg_stat_activity",
 	"42P07": hintOthers, "42710": hintOthers,
@@ -59,13 +65,24 @@ var passing = map[string]bool{
 	"57P01": true, "57P02": true, "57P03": true, "57P05": true,
 }
 
+// ofPool are in the messages of poolers whose pool is exhausted: PgBouncer's, with the code of a protocol
+// error, and Supavisor's.
+var ofPool = []string{"query_wait_timeout", "no more connections allowed", "max_client_conn", "axClients", "max clients"}
+
+func isOfPool(e *pgconn.PgError) bool {
+	return slices.ContainsFunc(ofPool, func(text string) bool { return strings.Contains(e.Message, text) })
+}
+
 // isTransient reports whether the same window may be committed a moment later. A server
 // that refuses the login is left to the next run.
-func isTransient(err error) bool {
+func (s *Sink) isTransient(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return passing[e.Code]
+		return passing[e.Code] || isOfPool(e)
 	}
 	_, outside := errors.AsType[*pgconn.ConnectError](err)
+	if outside && errors.Is(err, context.DeadlineExceeded) {
+		return s.connected() // a pool has fewer connections than we would use: another of ours may be free then
+	}
 	return !outside && isBroken(err)
 }
 
@@ -89,6 +106,8 @@ func (s *Sink) explain(err error) error {
 	connect, connecting := errors.AsType[*pgconn.ConnectError](err)
 	_, altered := errors.AsType[errAltered](err)
 	switch {
+	case answered && isOfPool(answer):
+		said, hint = answer.Message, hintPool
 	case answered:
 		said, hint = fmt.Sprintf("SQLSTATE %s: %s", answer.Code, answer.Message), hints[answer.Code]
 	case connecting:
@@ -124,7 +143,8 @@ func ofConnect(err error) (said, hint string) {
 	case strings.Contains(said, "read only") || strings.Contains(said, "read-only"):
 		return said, hintReadOnly
 	case errors.Is(err, context.DeadlineExceeded):
-		return said, "no answer in time: is it the address of a PostgreSQL server, and does a firewall let it pass"
+		return said, "no answer in time: is it the address of a PostgreSQL server, does a firewall let it pass, and " +
+			"has a pooler before it a connection free (pool_max_conns in the DSN is at most the size of its pool)"
 	case isNetwork && network.Op == "dial" || unresolved:
 		return said, "no server answers there: check host and port of the DSN, and whether the server runs"
 	}

@@ -231,7 +231,9 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	dsn := database(t, serverOf(t, debian))
 	c := connect(t, dsn)
-	c.must("ALTER DATABASE " + value[string](c, "SELECT current_database()") + " SET synchronous_commit = off")
+	for _, setting := range []string{"synchronous_commit = off", "quote_all_identifiers = on"} {
+		c.must("ALTER DATABASE " + value[string](c, "SELECT current_database()") + " SET " + setting)
+	}
 	s := open(t, dsn+"&statement_timeout=7s&pool_max_conns=1&options=-c%20lock_timeout%3D3s")
 	ses, err := s.open(t.Context(), analytics.VisitorsReport)
 	check(t, err)
@@ -278,7 +280,7 @@ func TestTransient(t *testing.T) {
 		pgconn.ErrConnClosed:           true, errAltered{"t", "is gone"}: false, errors.New("x"): false,
 		sinks.Fault{Key: analytics.Key{}}: false,
 	} {
-		if got := isTransient(fmt.Errorf("x: %w", err)); got != want {
+		if got := new(Sink).isTransient(fmt.Errorf("x: %w", err)); got != want {
 			t.Errorf("%v is transient: %t", err, got)
 		}
 	}

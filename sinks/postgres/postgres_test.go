@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -22,9 +23,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestPooler has the modes of the driver that poolers need which keep no prepared
-// statements.
-func TestPooler(t *testing.T) {
+// TestModes has the other modes of the driver without prepared statements that have names.
+func TestModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
@@ -41,4 +41,55 @@ func TestPooler(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPooler: the contract for windows of both reports through PgBouncer as it is installed.
+func TestPooler(t *testing.T) {
+	t.Parallel()
+	e := serverOf(t, debian)
+	for _, mode := range []string{"session", "transaction"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			pooler := poolerOf(t, e, mode)
+			sinktest.RunMixed(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
+				dsn := place(t, e)
+				return open(t, through(t, pooler, dsn), reports...), readerAt(t, dsn)
+			})
+		})
+	}
+}
+
+// TestSmallPool: a pool with fewer connections than we would use serves windows one after the other, and one
+// that stays exhausted is named.
+func TestSmallPool(t *testing.T) {
+	t.Parallel()
+	e := serverOf(t, debian)
+	pooler := poolerOf(t, e, "session", "default_pool_size = 1", "query_wait_timeout = 1")
+	dsn := place(t, e)
+	busy := connect(t, through(t, pooler, e.DSN("postgres"))+"&default_query_exec_mode=exec")
+	conn, err := busy.Acquire(t.Context())
+	check(t, err)
+	_, err = conn.Exec(t.Context(), "SELECT 1") // in session mode it has the one connection of the server
+	check(t, err)
+	if err := open(t, through(t, pooler, dsn)).Check(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "default_pool_size") {
+		t.Errorf("%v, want the pool named", err)
+	}
+	conn.Release()
+}
+
+func poolerOf(t *testing.T, e *engines.Postgres, mode string, settings ...string) *engines.Pooler {
+	t.Helper()
+	p, err := engines.StartPooler(t.TempDir(), e, mode, settings...)
+	engines.Need(t, err)
+	t.Cleanup(func() { check(t, p.Stop()) })
+	return p
+}
+
+// through is a DSN of a server by a pooler.
+func through(t *testing.T, p *engines.Pooler, dsn string) string {
+	t.Helper()
+	dsn, err := p.Through(dsn)
+	check(t, err)
+	return dsn
 }

@@ -141,7 +141,7 @@ func within(report analytics.Report, scope sinks.Scope) bounds {
 func (ses *session) page(ctx context.Context, query string, arguments ...any) (revs []analytics.Revision, err error) {
 	ctx, cancel := ses.limit(ctx)
 	defer cancel()
-	rows, err := ses.pool.Query(ctx, query, arguments...)
+	rows, err := ses.query(ctx, ses.pool, query, arguments...)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 func (ses *session) withoutWindow(ctx context.Context, scope sinks.Scope, yield func(sinks.Shown, error) bool) error {
 	ctx, cancel := ses.limit(ctx)
 	defer cancel()
-	rows, err := ses.pool.Query(ctx, fmt.Sprintf(`WITH RECURSIVE k AS (
+	rows, err := ses.query(ctx, ses.pool, fmt.Sprintf(`WITH RECURSIVE k AS (
 			(SELECT %[1]s FROM %[2]s ORDER BY %[1]s LIMIT 1)
 			UNION ALL
 			SELECT n.* FROM k CROSS JOIN LATERAL (SELECT %[1]s FROM %[2]s v

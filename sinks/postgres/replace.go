@@ -36,7 +36,7 @@ const (
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	for try := 1; ; try++ {
 		err := s.commit(ctx, w)
-		if try == tries || !isTransient(err) || clock.Sleep(ctx, between<<(try-1)) != nil {
+		if try == tries || !s.isTransient(err) || clock.Sleep(ctx, between<<(try-1)) != nil {
 			return s.explain(err)
 		}
 	}
@@ -103,6 +103,7 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 	var b pgx.Batch
 	key := keyValues(rev.Key)
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	ses.set(&b)
 	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN "+
 		"set_config('synchronous_commit', 'on', true) END",
 		lockClass, ses.lockOf(rev.Key))

@@ -102,7 +102,7 @@ func (d rowsOf[R]) window(ctx context.Context, ses *session, key analytics.Key, 
 	for _, c := range ses.of.own {
 		ofWindow = append(ofWindow, ses.of.windows.orZero(c))
 	}
-	rows, err := ses.pool.Query(ctx, fmt.Sprintf(`SELECT path, %[7]s, path_bytes, count, %[1]s FROM (
+	rows, err := ses.query(ctx, ses.pool, fmt.Sprintf(`SELECT path, %[7]s, path_bytes, count, %[1]s FROM (
 			SELECT 0 AS part, '' COLLATE "C" AS path, %[6]s, NULL::bytea AS path_bytes, %[8]s AS count, %[1]s
 				FROM %[2]s WHERE %[3]s
 			UNION ALL

@@ -207,7 +207,10 @@ func (l layout) migrated(ctx context.Context, q queryer) (version int, err error
 // wait for each other.
 func (ses *session) migrate(ctx context.Context, by string) error {
 	return pgx.BeginFunc(ctx, ses.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, 0)", lockClass); err != nil {
+		var b pgx.Batch
+		ses.set(&b)
+		b.Queue("SELECT pg_advisory_xact_lock($1, 0)", lockClass)
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 			return err
 		}
 		if version, err := ses.migrated(ctx, tx); err != nil || version == schemaVersion {
@@ -261,7 +264,7 @@ func orNone(s string) string {
 
 // described returns the columns of a table with their types, and its primary key.
 func (ses *session) described(ctx context.Context, table string) (columns map[string]string, key string, err error) {
-	const query = `SELECT a.attname::text, format_type(a.atttypid, NULL),
+	const query = `SELECT a.attname::text, trim('"' FROM format_type(a.atttypid, NULL)),
 			coalesce(array_position(i.indkey::int2[], a.attnum), -1)
 		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
 		WHERE a.attrelid = (` + findTable + `) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3`

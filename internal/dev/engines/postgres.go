@@ -70,7 +70,7 @@ func newPostgres(dir, version string, ports []int, settings []string) (*Postgres
 		p.user = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 	}
 	// What is there was made for a port that turned out to be taken.
-	if err := errors.Join(os.RemoveAll(p.data), p.makeDir(), p.initialize(bin, version)); err != nil {
+	if err := errors.Join(os.RemoveAll(p.data), reachable(filepath.Dir(p.data), p.user), p.initialize(bin, version)); err != nil {
 		return nil, err
 	}
 	return p, p.configure(slices.Concat([]string{
@@ -92,11 +92,10 @@ func postgresPrograms(version string) (string, error) {
 	return "", Missing{Engine: "PostgreSQL " + version, Install: installer}
 }
 
-// makeDir makes the directory above the data, and lets the user of the server reach it:
-// the directories of a test are ours alone.
-func (p *Postgres) makeDir() error {
-	home := filepath.Dir(p.data)
-	if err := os.MkdirAll(home, 0o700); err != nil || p.user == nil {
+// reachable makes a directory for a user other than ours (nil: it is ours), and lets it be reached: the
+// directories of a test are ours alone.
+func reachable(home string, user *syscall.Credential) error {
+	if err := os.MkdirAll(home, 0o700); err != nil || user == nil {
 		return err
 	}
 	temp := filepath.Clean(os.TempDir())
@@ -109,7 +108,7 @@ func (p *Postgres) makeDir() error {
 			return err
 		}
 	}
-	return os.Chown(home, int(p.user.Uid), int(p.user.Gid))
+	return os.Chown(home, int(user.Uid), int(user.Gid))
 }
 
 // initialize makes the data, where it can with a collation that is not that of bytes.
