@@ -45,7 +45,8 @@ var (
 		`(SSL|TLS|GnuTLS).*(EOF|terminated)|network is unreachable|no route to host`)
 	status = regexp.MustCompile(`returned error: ([0-9]{3})|HTTP ([0-9]{3})`)
 	// raced is what a server says to a push that another one, which may be ours without its answer, has overtaken.
-	raced = regexp.MustCompile(`reference already exists|cannot lock ref|failed to (update|lock) ref|incorrect old value`)
+	raced = regexp.MustCompile(`reference already exists|cannot lock ref|failed to (update|lock) ref|` +
+		`incorrect old value`)
 )
 
 // again reports whether to try git at a remote again. A push that is tried again finds what the one before has done:

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -287,12 +288,16 @@ func (r *Repo) Close() error {
 	return err
 }
 
-// Source returns the repository, on the code host or this machine, and the branch that pull requests
-// are for.
+// Source returns the repository, on the code host, or without its directory on this machine, and the branch that pull
+// requests are for.
 func (r *Repo) Source() Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Source{cmp.Or(r.options.Project, analytics.RedactUsers(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
+	repository := cmp.Or(r.options.Project, analytics.RedactUsers(r.options.URL), filepath.ToSlash(r.git.dir))
+	if u, err := url.Parse(repository); r.options.Project == "" && (err != nil || u.Host == "") {
+		repository = path.Base(repository)
+	}
+	return Source{repository, cmp.Or(r.base, "HEAD")}
 }
 
 // Check tries what jobs need, without one: it fetches a URL, and asks for the rights of the token.
