@@ -23,13 +23,14 @@ import (
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // FileName is the database's name inside the state directory.
 const FileName = "docgauge.db"
 
 const (
-	dirMode = 0o700
 	// busyTimeout is how long a write waits for those of other processes. SQLite has no queue: on a
 	// slow disk, others may overtake it for a long time.
 	busyTimeout = time.Minute
@@ -52,7 +53,7 @@ var (
 
 // firstSchema is the number of the schema of docgauge 0.1.0. Development versions before it had
 // numbers up to 13.
-const firstSchema = 100
+const firstSchema = 101
 
 //go:embed schema.sql
 var schema string
@@ -129,22 +130,9 @@ func OpenExisting(dir string) (*DB, error) {
 }
 
 func makeDir(dir string) error {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return fmt.Errorf("state directory %s: %w (set DOCGAUGE_STATE_DIR to a directory that can be written)",
+	if err := durable.PrivateDir(dir); err != nil {
+		return fmt.Errorf("state directory %s: %w (set DOCGAUGE_STATE_DIR to a private directory that can be written)",
 			dir, err)
-	}
-	info, err := os.Stat(dir)
-	switch {
-	case err != nil:
-		return fmt.Errorf("state directory %s: %w", dir, err)
-	case info.Mode()&fs.ModeSticky != 0:
-		return fmt.Errorf("state directory %s is shared by all users: set DOCGAUGE_STATE_DIR to a private directory",
-			dir)
-	case info.Mode().Perm()&0o077 == 0:
-		return nil
-	}
-	if err := os.Chmod(dir, dirMode); err != nil {
-		return fmt.Errorf("state directory %s is open to other users and its mode cannot be set to 0700: %w", dir, err)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func Mount(t *testing.T, dir, size string) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: needs a tmpfs, which only Linux has")
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "mode=0700,size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v: %s", err, out)
 	}
 	t.Cleanup(func() {

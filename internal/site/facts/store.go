@@ -134,6 +134,9 @@ func Open(dir string) (*Store, error) {
 }
 
 func open(dir string) (_ *Store, err error) {
+	if err := durable.PrivateDir(dir); err != nil {
+		return nil, pathless(err)
+	}
 	if err := os.MkdirAll(filepath.Join(dir, segmentDir), 0o700); err != nil {
 		return nil, pathless(err)
 	}

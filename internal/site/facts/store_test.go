@@ -634,3 +634,25 @@ func TestMergeBesideDamage(t *testing.T) {
 		})
 	}
 }
+
+// TestPrivate: the directory of a site is its owner's alone, also one that was there before.
+func TestPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "site")
+	for mode, refused := range map[os.FileMode]bool{0o777: false, 0o750: false, 0o700: false,
+		0o777 | os.ModeSticky: true} {
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(dir)
+		if (err != nil) != refused {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if err != nil {
+			continue
+		}
+		info, err := os.Stat(dir)
+		if err = errors.Join(err, s.Close()); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s became %s, %v", mode, info.Mode(), err)
+		}
+	}
+}
