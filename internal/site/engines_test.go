@@ -201,7 +201,7 @@ func collected(t *testing.T, path string, from, to analytics.Date) facts.Agents 
 	}
 	defer store.Close()
 	s, err := NewCollector(rulesOf(t, Settings{}), []logs.Source{{Where: path}}, store, CollectOptions{
-		Now: to.Time, Logger: slog.New(slog.DiscardHandler)}).newSession(t.Context())
+		Now: (to + 60).Time, Logger: slog.New(slog.DiscardHandler)}).newSession(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
