@@ -39,7 +39,7 @@ func (r *Repo) findRemote(ctx context.Context) (string, error) {
 // passing are messages of git about errors that may pass: the remote was not reached, did not finish, or has too
 // much to do. status has the HTTP status, if there is one.
 var (
-	passing = regexp.MustCompile(`(?i)could ?n[o']t (resolve|connect)|connection (was )?(refused|reset|closed|timed out)|` +
+	passing = regexp.MustCompile(`(?i)could ?n[o']t (resolve|connect)|connection (was )?(refused|reset|closed)|` +
 		`failed to connect|timed out|temporary failure|broken pipe|early eof|empty reply|(recv|send) failure|` +
 		`unexpected disconnect|hung up unexpectedly|was not closed cleanly|bytes remaining to read|` +
 		`(SSL|TLS|GnuTLS).*(EOF|terminated)|network is unreachable|no route to host`)
