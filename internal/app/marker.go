@@ -232,6 +232,25 @@ func (a *App) findNewer(ctx context.Context, t *traces, run int64, entries iter.
 	return a.State.SetDone(ctx, restoredDuty, newest)
 }
 
+// Misplaced returns, by sink, why it is considered the wrong place. Entries are those of the ledger.
+func (a *App) Misplaced(ctx context.Context, entries iter.Seq[*state.Entry]) map[string]error {
+	out := map[string]error{}
+	id, err := a.State.Identity(ctx)
+	if err != nil {
+		return out
+	}
+	for _, s := range a.Sinks {
+		m, err := a.readMarker(ctx, s.Name(), id.ID)
+		if err != nil || m != nil {
+			continue
+		}
+		if wrong, _ := a.misplacement(ctx, s, entries); wrong != nil {
+			out[s.Name()] = wrong
+		}
+	}
+	return out
+}
+
 // misplacement returns why a sink without a marker of this state is considered the wrong place: of a
 // sample of the windows that the ledger says it has it lacks all, or one although it had the marker.
 func (a *App) misplacement(

@@ -90,8 +90,9 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 	projects, windows := format.Plural(len(cfg.Projects), "project"), format.Plural(len(cfg.Windows), "kind")
 	c.found("configuration", projects+", "+windows+" of window", nil)
 	stores, err := app.NewSinks(cfg)
+	misplaced := c.misplaced(ctx)
 	for _, s := range stores {
-		c.found("sink "+s.Name(), s.Location(), s.Check(ctx))
+		c.found("sink "+s.Name(), s.Location(), cmp.Or(s.Check(ctx), misplaced[s.Name()]))
 	}
 	if err = errors.Join(err, app.CloseSinks(stores)); err != nil {
 		c.found("sinks", "", err)
@@ -115,6 +116,20 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 		c.found("key expiry", detail, err)
 	}
 	return c.end()
+}
+
+// misplaced returns, by sink, why exports refuse a place. A state that cannot be read is a finding of tryService.
+func (c *checker) misplaced(ctx context.Context) map[string]error {
+	a, err := app.OpenReading(c.config, c.program.logger(c.config), c.program.now)
+	if err != nil {
+		return nil
+	}
+	defer a.Close() //nolint:errcheck // it was only read
+	ledger, err := coverage.Read(ctx, a.State, c.program.now())
+	if err != nil {
+		return nil
+	}
+	return a.Misplaced(ctx, ledger.All())
 }
 
 // end prints the findings as JSON, if those are wanted, and returns an error if one of them failed.

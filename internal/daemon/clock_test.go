@@ -150,7 +150,6 @@ func (w *clockWorld) open(how opener, use func(*app.App)) {
 	check(w.T, err)
 	use(a)
 	check(w.T, errors.Join(a.API.Flush(w.Context()), a.Close()))
-
 }
 
 // TestClockMatrix: a clock that jumps, for one process or under serve, and then is set right, gives no

@@ -245,7 +245,9 @@ func TestRefusedReport(t *testing.T) {
 			w.report, w.concurrency = analytics.AgentsReport, 4
 			w.service.limited, w.service.budget = true, 1000
 			err := statusError(status, docsapi.Permanent)
-			err.(*docsapi.Error).FromAPI = status != 405
+			if e, ok := errors.AsType[*docsapi.Error](err); ok {
+				e.FromAPI = status != 405
+			}
 			w.source = &reportless{service: w.service, err: err}
 			keys, of := w.days("prj_a", 3), w.source.(*reportless)
 			w.now = noon(20)

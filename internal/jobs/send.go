@@ -36,7 +36,7 @@ func (p *pass) submit(ctx context.Context) error {
 // submitPlanned makes a plan and creates jobs by it for as long as it holds. It reports whether it did
 // anything, so that another plan may differ.
 func (p *pass) submitPlanned(ctx context.Context) (acted bool, err error) {
-	holds := true
+	var holds bool
 	for _, next := range p.state.plan(p.q.opt, p.found, p.unrendered) {
 		if !next.Ready() || p.raced[next.ID] {
 			continue

@@ -390,9 +390,9 @@ func (s *session) poll(ctx context.Context) error {
 		} else if !s.follower.IsBehind(i) {
 			src.IsRead = true
 		}
-		switch {
-		case src.Err == before:
-		case src.Err == "":
+		switch src.Err {
+		case before:
+		case "":
 			s.Logger.Info("log can be read again", "log", src.Name)
 		default:
 			s.Logger.Error("log cannot be read; answers that need its lines are 503 until it can", "log", src.Name,

@@ -147,9 +147,9 @@ func (l *listing) refuse(entries []state.Entry) error {
 }
 
 // emptied returns how many windows a sink has by the ledger, if they are many and the
-// sink shows none; else 0.
+// sink shows none at all; else 0.
 func (w *survey) emptied(l *listing) (claimed int) {
-	if len(l.shown)+len(l.faults) > 0 || l.err != nil {
+	if !l.showsNothing || len(l.shown)+len(l.faults) > 0 || l.err != nil {
 		return 0
 	}
 	for _, e := range w.ledger {

@@ -211,6 +211,8 @@ type listing struct {
 	shown  map[analytics.Key]sinks.Shown
 	faults map[analytics.Key]sinks.Fault
 	strays []sinks.Fault
+	// showsNothing: the sink shows no window at all, also outside of what was inspected.
+	showsNothing bool
 	// err is why the sink may have more than was seen.
 	err error
 }
@@ -284,6 +286,7 @@ func (v *Verifier) survey(ctx context.Context, scope sinks.Scope, inspected []si
 		if err != nil {
 			return nil, err
 		}
+		l.showsNothing = len(l.shown)+len(l.faults) == 0 && l.err == nil && isEmpty(ctx, s)
 		w.inspected, w.bySink[l.sink] = append(w.inspected, l), l
 	}
 	// A window leaves the spool after the ledger has recorded that the last sink has it. So
@@ -307,6 +310,17 @@ func (v *Verifier) survey(ctx context.Context, scope sinks.Scope, inspected []si
 		}
 	}
 	return w, nil
+}
+
+// isEmpty reports whether a sink shows no window of any project and report.
+func isEmpty(ctx context.Context, s sinks.Sink) bool {
+	for _, err := range s.Inspect(ctx, sinks.Scope{}) {
+		fault, ofWindow := errors.AsType[sinks.Fault](err)
+		if err == nil || ofWindow && fault.Kind != sinks.Stray {
+			return false
+		}
+	}
+	return true
 }
 
 func (v *Verifier) entries(ctx context.Context, scope sinks.Scope) (map[analytics.Key]state.Entry, error) {

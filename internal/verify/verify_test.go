@@ -473,6 +473,22 @@ func TestEmptySink(t *testing.T) {
 	}
 }
 
+// TestManyLost: a sink that still shows another window is not taken for a wrong address, however many are lost.
+func TestManyLost(t *testing.T) {
+	w := newWorld(t, 13)
+	for day := range 12 {
+		w.files.Remove(w.revision(day, 2).Key)
+		w.table.Remove(w.revision(day, 2).Key)
+	}
+	found := w.verify().Findings
+	if len(found) != 24 || found[0].Kind != missing || found[0].Remedy != read {
+		t.Errorf("found %d: %+v", len(found), found[0])
+	}
+	if _, done := w.repair(); len(done.Due) != 12 {
+		t.Errorf("repair %+v", done)
+	}
+}
+
 func TestOnly(t *testing.T) {
 	w := newWorld(t, 3)
 	w.files.Remove(w.revision(0, 2).Key)

@@ -285,7 +285,7 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 		return nil, err
 	}
 	if seen, ok := p.copies[c.id]; ok && seen.of.at != nil && seen.size == c.size && seen.modified.Equal(c.modified) &&
-		!(c.isLive() && seen.of.at.isLive()) {
+		(!c.isLive() || !seen.of.at.isLive()) {
 		return nil, nil
 	}
 	delete(p.copies, c.id)
@@ -299,7 +299,7 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 		isFull, isFamily := k.HeadSize == headSize, k.Base == c.base
 		if k.at != nil {
 			if k.at.isLive() && c.isLive() || !isFamily && (c.isLive() || !isFull) ||
-				!(k.begins(c.head) || isFamily && !c.isLive() && len(c.head) < k.HeadSize) {
+				!k.begins(c.head) && (!isFamily || c.isLive() || len(c.head) >= k.HeadSize) {
 				continue
 			}
 			s, err := p.compare(c, k)

@@ -59,7 +59,7 @@ func TestCheckAddress(t *testing.T) {
 		"fd00:ec2::254": {errNever, errNever}, "100.100.100.200": {errNever, errNever},
 	} {
 		for i, h := range []hostPattern{{name: "x"}, {name: "x", below: true}} {
-			if got := h.checkAddress(netip.MustParseAddr(ip), own); got != want[i] {
+			if got := h.checkAddress(netip.MustParseAddr(ip), own); !errors.Is(got, want[i]) {
 				t.Errorf("%s, below a pattern %t: %v, want %v", ip, h.below, got, want[i])
 			}
 		}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -30,9 +31,6 @@ const (
 	// kills them when the command ends, when it is asked to end, and when we die.
 	reaper = "docgauge-reaper"
 	self   = "/proc/self/exe"
-	// lockFile is the reaper's descriptor of the lock of the directory of jobs. It ends with the reaper, so no
-	// other process of ours takes the directory while something of the command is left.
-	lockFile = 3
 	// reapTime is the time for which it tries: a process of another user cannot be killed.
 	reapTime = time.Second
 )
@@ -45,7 +43,9 @@ func supervise(cmd *exec.Cmd, lock *os.File, most int64) {
 	if _, err := os.Stat(self); err != nil {
 		return
 	}
-	cmd.ExtraFiles = []*os.File{lock} // may be nil
+	// The lock of the directory of jobs, which may be nil, ends with the reaper: no other process of ours takes the
+	// directory while something of the command is left.
+	cmd.ExtraFiles = []*os.File{lock}
 	cmd.Path, cmd.Args = self, append([]string{reaper, strconv.FormatInt(most, 10), cmd.Path}, cmd.Args...)
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -93,7 +93,7 @@ func reap(most, program string, args []string) int {
 	}()
 	var status syscall.WaitStatus
 	for pid := 0; pid != child; {
-		if pid, err = syscall.Wait4(-1, &status, 0, nil); err != nil && err != syscall.EINTR {
+		if pid, err = syscall.Wait4(-1, &status, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
 			return 127
 		}
 	}
