@@ -91,8 +91,8 @@ func (a *Program) readSite(c config.Config) (s ownSite, err error) {
 
 func jobSettings(c config.Config) site.JobSettings {
 	s := site.JobSettings{Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
-		Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, Allow: c.SiteAgentAllow, Check: c.SiteCheckCommand,
-		Jail: c.SiteJail, CodeHost: c.SiteCodeHost, CodeHostURL: c.SiteCodeHostURL,
+		Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, Allow: c.SiteAgentAllow, Refuse: c.SiteAgentRefuse,
+		Check: c.SiteCheckCommand, Jail: c.SiteJail, CodeHost: c.SiteCodeHost, CodeHostURL: c.SiteCodeHostURL,
 		Timeout: time.Duration(c.SiteJobTimeout), Concurrency: int(c.SiteJobConcurrency), MaxDisk: int64(c.SiteJobDisk)}
 	if file := c.SecretFiles["DOCGAUGE_SITE_TOKEN"]; file != "" {
 		s.Token = func() (string, error) { return secretfile.Read(file) } // a new one counts at once

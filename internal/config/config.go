@@ -112,6 +112,7 @@ type Config struct {
 	SiteAgentHosts     string   `env:"SITE_AGENT_HOSTS"`
 	SiteAgentTools     string   `env:"SITE_AGENT_TOOLS"`
 	SiteAgentAllow     string   `env:"SITE_AGENT_ALLOW"`
+	SiteAgentRefuse    string   `env:"SITE_AGENT_REFUSE"`
 	SiteJail           string   `env:"SITE_JAIL"`
 	SiteCheckCommand   string   `env:"SITE_CHECK_COMMAND"`
 	SiteCodeHost       string   `env:"SITE_CODE_HOST"`

@@ -27,7 +27,7 @@ const archiveAfter = 30 * 24 * time.Hour
 // JobSettings are the settings of a site's agent jobs, as they are written. An error names the
 // variable.
 type JobSettings struct {
-	Repo, Agent, Command, Env, Hosts, Tools, Allow, Check, Jail, CodeHost, CodeHostURL string
+	Repo, Agent, Command, Env, Hosts, Tools, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL string
 
 	Token       func() (string, error) // nil = none
 	Timeout     time.Duration
@@ -83,8 +83,13 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 		}
 	}
 	for _, kind := range elements(s.Allow) {
-		if kind != runner.AllowCI && kind != runner.AllowHooks {
-			add("AGENT_ALLOW: %.40q: want ci, hooks", kind)
+		if !slices.Contains(runner.Allowed, kind) {
+			add("AGENT_ALLOW: %.40q: want %s", kind, strings.Join(runner.Allowed, ", "))
+		}
+	}
+	for _, pattern := range elements(s.Refuse) {
+		if err := runner.CheckPattern(pattern); err != nil {
+			add("AGENT_REFUSE: %w", err)
 		}
 	}
 	if _, err := runner.ParseHosts(r.hosts); err != nil {
@@ -137,7 +142,7 @@ func (r *JobRules) parseRepos(projects []string) error {
 		}
 		source, branch, _ := strings.Cut(source, "#")
 		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, Timeout: s.Timeout, MaxDisk: s.MaxDisk,
-			Env: elements(s.Env), OwnHome: true, Allow: elements(s.Allow), Token: s.Token}
+			Env: elements(s.Env), OwnHome: true, Allow: elements(s.Allow), Refuse: elements(s.Refuse), Token: s.Token}
 		if s.Agent != "command" {
 			o.Preset = s.Agent
 		}

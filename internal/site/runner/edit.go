@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 	}
 	w := r.place(t.Job)
 	defer func() { err = errors.Join(err, w.clear()) }()
-	if err := w.checkOut(ctx, c.Branch, c.Head, r.options.OwnHome); err != nil {
+	if err := r.layOut(ctx, w, c.Branch, c.Head); err != nil {
 		return result, err
 	}
 	instead := false
@@ -63,24 +64,39 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 	if errors.Is(ended, errDisk) {
 		return result, ended
 	}
-	head, err := r.commit(ctx, w, t, c.Head)
+	tree, err := r.takeIn(ctx, w, c.Head)
 	if err != nil {
 		return result, errors.Join(err, ended)
 	}
 	limited := errors.Is(ended, errLimit)
-	if head == c.Head {
+	if tree == "" {
 		result.Later = limited
 		return r.finish(ctx, result, tip, ended)
 	}
 	if r.options.Check != "" {
-		output, err := r.run(ctx, w, step{name: "check", command: r.options.Check})
+		output, err := r.runCheck(ctx, w)
 		if err != nil {
 			result.Output, result.Later = output, limited
 			return result, fmt.Errorf("the change does not pass DOCGAUGE_SITE_CHECK_COMMAND: %w", err)
 		}
 	}
-	result.Change.Head = head
+	if result.Change.Head, err = r.publish(ctx, w, t, c.Head, tree); err != nil {
+		result.Change.Head = c.Head
+		return result, err
+	}
 	return r.finish(ctx, result, tip, nil)
+}
+
+// runCheck runs the check on the files that the agent left, with a home and a repository made anew: what the
+// agent left in its own says nothing of the change.
+func (r *Repo) runCheck(ctx context.Context, w *workplace) (output string, err error) {
+	if err := os.MkdirAll(w.checkHome(), 0o700); err != nil {
+		return "", err
+	}
+	if err := r.jailed(ctx, w, step{command: renewScript}); err != nil {
+		return "", err
+	}
+	return r.run(ctx, w, step{name: "check", command: r.options.Check, home: w.checkHome()})
 }
 
 // runAgent runs the agent. The error is how it ended, by its exit code or by its report.
@@ -169,6 +185,13 @@ type step struct {
 	name, command, stdin string
 	env                  []string  // names of variables, besides the ordinary ones
 	listener             *listener // hears the output too; nil = none
+	home                 string    // empty = that of the job
+	timeout              time.Duration
+
+	// Fields used only by jailed git: whether the tree is not to be written, what gets standard output, and $START.
+	git, readOnly bool
+	out           io.Writer
+	start         string
 }
 
 // errOutput is a reason to end a command.
@@ -177,23 +200,25 @@ var errOutput = fmt.Errorf("printed more than %d MiB and was killed", maxOutput>
 // run runs a step. When it ends, so does everything it started (on Linux; elsewhere, everything in
 // its session). Output is the end of standard output and error, without secrets.
 func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, err error) {
+	s.timeout, s.home = cmp.Or(s.timeout, r.options.Timeout), cmp.Or(s.home, w.home())
 	limited, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	timer := time.AfterFunc(r.options.Timeout, func() {
-		stop(fmt.Errorf("took longer than %s and was killed", r.options.Timeout))
-	})
+	timer := time.AfterFunc(s.timeout, func() { stop(fmt.Errorf("took longer than %s and was killed", s.timeout)) })
 	defer timer.Stop()
 	out := &tail{max: keptOutput, limit: maxOutput, full: func() { stop(errOutput) }}
 	env := environment(ordinary, s.env)
-	if r.options.OwnHome {
-		env = append(env, "HOME="+w.home(), "TMPDIR="+w.tmp(), "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=")
+	if s.git {
+		env = append(environment([]string{"PATH"}), cleanGit(w.gitDir())...)
+		env = append(env, "GIT_WORK_TREE="+w.tree(), "START="+s.start, "TMPDIR="+w.tmp())
+	} else if r.options.OwnHome {
+		env = append(env, "HOME="+s.home, "TMPDIR="+w.tmp(), "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=")
 	}
 	cmd := exec.CommandContext(limited, "sh", "-c", s.command)
 	cmd.Dir, cmd.Env = w.tree(), append(env, "PWD="+w.tree())
 	refusedHosts := func() []string { return nil }
 	if r.options.Jail != nil {
 		var end func()
-		if refusedHosts, end, err = r.options.Jail.confine(cmd, w, env); err != nil {
+		if refusedHosts, end, err = r.options.Jail.confine(cmd, w, s, env); err != nil {
 			return "", fmt.Errorf("%s: jail: %w", s.name, err)
 		}
 		defer end()
@@ -207,6 +232,9 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.stdin), out, out
 	if s.listener != nil {
 		cmd.Stdout, cmd.Stderr = io.MultiWriter(out, s.listener.stream(false)), io.MultiWriter(out, s.listener.stream(true))
+	}
+	if s.out != nil {
+		cmd.Stdout = s.out
 	}
 	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
 	supervise(cmd, r.lock, r.options.MaxDisk)

@@ -152,6 +152,7 @@ func TestRefusals(t *testing.T) {
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
 	t.Setenv("MODEL_NAME", "small")
 	const key = "$MODEL_KEY"
+	objects := engines.Git(t, repo, "count-objects")
 	for command, want := range map[string]string{
 		"mkdir -p .github/workflows; echo x > .github/workflows/new.yml":         "makes programs run elsewhere",
 		"rm .github/workflows/ci.yml":                                            "makes programs run elsewhere",
@@ -159,10 +160,21 @@ func TestRefusals(t *testing.T) {
 		"echo x > .gitlab-ci.yml":                                                "makes programs run elsewhere",
 		"mkdir .husky; echo x > .husky/pre-commit":                               "makes programs run elsewhere",
 		"echo '[submodule \"x\"]' > .gitmodules":                                 "submodules",
-		"git init -q inner && echo x > inner/new.md":                             "is a repository inside",
-		"git init -q --bare sub/.git":                                            "is a repository inside",
-		"mkdir inner; echo 'gitdir: /srv/docs.git' > inner/.git":                 "is a repository inside",
-		"mkdir inner; echo 'gitdir: /srv/docs.git' > inner/.GIT":                 "is a repository inside",
+		"git init -q inner && echo x > inner/new.md":                             "does not have a commit",
+		"git init -q --bare sub/.git":                                            "does not have a commit",
+		"mkdir inner; echo 'gitdir: /srv/docs.git' > inner/.GIT":                 "invalid path",
+		"git clone -q . inner":                                                   "is a repository inside",
+		"printf x > '.gi\u200ct'":                                                "invalid path",
+		"echo x > aux":                                                           "Windows cannot",
+		"echo x > '.gitmodules '":                                                "submodules",
+		"echo x > .lfsconfig":                                                    "Git LFS",
+		"mkdir ci; echo x > ci/Jenkinsfile":                                      "AGENT_ALLOW=ci permits",
+		"echo x > netlify.toml":                                                  "AGENT_ALLOW=hosts permits",
+		"echo x > .lefthook.yaml":                                                "AGENT_ALLOW=hooks permits",
+		"mkdir .VSCODE; echo x > .VSCODE/tasks.json":                             "AGENT_ALLOW=editors permits",
+		"ln -s docs .claude":                                                     "AGENT_ALLOW=editors permits",
+		"mkdir -p a; echo x > a/deploy.cfg":                                      "AGENT_REFUSE",
+		"truncate -s 100M big":                                                   "JOB_DISK",
 		"ln -s /etc/passwd link":                                                 "is a link out",
 		"ln -s ../x link":                                                        "is a link out",
 		"mkdir z; ln -s .. z/w; ln -s z/w/.. link":                               "is a link out",
@@ -176,15 +188,17 @@ func TestRefusals(t *testing.T) {
 		"mkdir ignored; git init -q ignored/inner; echo x > new.md":              "",
 		"mkdir -p docs/.github/workflows; echo x > docs/.github/workflows/y.yml": "",
 	} {
-		r := openRepo(t, RepoOptions{Path: repo, Command: command, Env: []string{"MODEL_KEY", "MODEL_NAME"}})
+		r := openRepo(t, RepoOptions{Path: repo, Command: command, Env: []string{"MODEL_KEY", "MODEL_NAME"},
+			Refuse: []string{"deploy.*"}, MaxDisk: 64 << 20})
 		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 		if want == "" && (err != nil || result.Change.isEmpty()) || want != "" &&
 			(err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-0")) {
 			t.Errorf("%s: %v, output %q, want %q", command, err, result.Output, want)
 		}
-		if want != "" && branches(t, repo) != "" {
-			t.Errorf("%s: a branch is left", command)
+		if want != "" && (branches(t, repo) != "" || engines.Git(t, repo, "count-objects") != objects) {
+			t.Errorf("%s: a branch or objects are left", command)
 		}
+		objects = engines.Git(t, repo, "count-objects")
 	}
 	r := openRepo(t, RepoOptions{Path: repo, Env: []string{"MODEL_KEY"}, Allow: []string{AllowCI},
 		Command: "echo " + key + "; echo x > .github/workflows/ci.yml"})

@@ -21,6 +21,8 @@ import (
 const (
 	// gitTimeout is for one git command, a push included.
 	gitTimeout = 2 * time.Minute
+	// minGitTime is the least time that git has for the files of a job.
+	minGitTime = 10 * time.Second
 	// gitGrace is the time that git has to remove its lock files when it is stopped.
 	gitGrace = 5 * time.Second
 	// maxMessage is the maximum length of git's messages in an error.
@@ -60,6 +62,13 @@ var (
 // gitVariables keep git from asking a person, and its messages in English.
 var gitVariables = []string{"GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "SSH_ASKPASS_REQUIRE=never", "GCM_INTERACTIVE=never"}
 
+// cleanGit is the environment of a git in dir without configuration of the machine and of its user.
+func cleanGit(dir string) []string {
+	return append([]string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_SYSTEM=" + os.DevNull, "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1", "GIT_DIR=" + dir},
+		gitVariables...)
+}
+
 // environment returns the variables of this process with one of the names.
 func environment(names ...[]string) []string {
 	wanted := slices.Concat(names...)
@@ -91,11 +100,16 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 
 // stream runs git with stdin and writes its output to out.
 func (g git) stream(ctx context.Context, out io.Writer, stdin string, args ...string) error {
+	return g.pipe(ctx, out, strings.NewReader(stdin), args...)
+}
+
+// pipe runs git from in to out.
+func (g git) pipe(ctx context.Context, out io.Writer, in io.Reader, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, g.program, slices.Concat(settings, args)...)
 	messages := &tail{max: maxMessage}
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = g.dir, g.env, strings.NewReader(stdin), out, messages
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = g.dir, g.env, in, out, messages
 	cmd.SysProcAttr = gitAttributes()
 	if g.lock != nil && runtime.GOOS != "windows" { // it gives programs no files
 		cmd.ExtraFiles = []*os.File{g.lock}
@@ -107,6 +121,9 @@ func (g git) stream(ctx context.Context, out io.Writer, stdin string, args ...st
 		return nil
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	if len(args) > 2 && args[0] == "-c" {
+		args = args[2:]
 	}
 	return gitError{err, analytics.RedactUsers(strings.TrimSpace(messages.String())), args[0]}
 }

@@ -27,6 +27,7 @@ type Jail struct {
 const (
 	insideWork = "/workspace"
 	insideHome = "/home/agent"
+	insideGit  = "/git" // for jailed git alone
 	// bridge is the path of this program in a jail, which init knows it by; socket is that of the
 	// proxy outside.
 	bridge = "/run/docgauge-bridge"
@@ -116,17 +117,31 @@ func (j *Jail) arguments(ctx context.Context) error {
 	return nil
 }
 
-// confine makes cmd, which was not started yet, run in the jail, with the environment env. After it has
-// ended, refused returns hosts that it asked for and may not reach, and end must be called.
-func (j *Jail) confine(cmd *exec.Cmd, w *workplace, env []string) (refused func() []string, end func(), err error) {
+// confine makes cmd, which was not started yet and is that of s, run in the jail, with the environment env.
+// After it has ended, refused returns hosts that it asked for and may not reach, and end must be called.
+func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refused func() []string,
+	end func(), err error) {
 	args := append([]string{j.program}, j.args...)
-	args = append(args, "--bind", w.tmp(), "/tmp", "--bind", w.home(), insideHome, "--bind", w.tree(), insideWork)
+	env = append(env, "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh", "TMPDIR=/tmp", "PWD="+insideWork)
+	if s.git {
+		bind := "--bind"
+		if s.readOnly {
+			bind = "--ro-bind"
+		}
+		args = append(args, "--size", "16777216", "--tmpfs", "/tmp", "--bind", w.gitDir(), insideGit,
+			bind, w.tree(), insideWork)
+		env = append(append(env, cleanGit(insideGit)...), "GIT_WORK_TREE="+insideWork)
+	} else {
+		args = append(args, "--bind", w.tmp(), "/tmp", "--bind", s.home, insideHome, "--bind", w.tree(), insideWork)
+		env = append(env, "HOME="+insideHome, "XDG_CONFIG_HOME="+insideHome+"/.config",
+			"XDG_CACHE_HOME="+insideHome+"/.cache")
+	}
 	for _, dir := range j.options.Tools {
 		args = append(args, "--ro-bind", dir, dir)
 	}
 	inside := cmd.Args
 	refused, end = func() []string { return nil }, func() {}
-	if len(j.hosts) > 0 {
+	if len(j.hosts) > 0 && !s.git {
 		ln, err := listenIn(w.dir)
 		if err != nil {
 			return nil, nil, err
@@ -138,8 +153,7 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, env []string) (refused func(
 	}
 	args = append(args, "--remount-ro", "/", "--chdir", insideWork, "--")
 	cmd.Path, cmd.Args, cmd.Dir = j.program, append(args, inside...), w.dir
-	cmd.Env = append(env, "HOME="+insideHome, "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh", "TMPDIR=/tmp",
-		"PWD="+insideWork, "XDG_CONFIG_HOME="+insideHome+"/.config", "XDG_CACHE_HOME="+insideHome+"/.cache")
+	cmd.Env = env
 	return refused, end, nil
 }
 
@@ -174,7 +188,7 @@ func (j *Jail) probe(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `touch here && [ ! -e "$1" ] && echo confined`, "sh", dir)
-	_, end, err := j.confine(cmd, w, environment(ordinary))
+	_, end, err := j.confine(cmd, w, step{home: w.home()}, environment(ordinary))
 	if err != nil {
 		return err
 	}

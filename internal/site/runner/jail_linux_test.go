@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -124,6 +125,65 @@ func TestJailLets(t *testing.T) {
 	}
 	if got := strings.Join(last.Messages, ", "); got != "prompt 0, prompt 1" {
 		t.Errorf("commits: %s", got)
+	}
+}
+
+// TestJailedGit: no git outside the jail gets the files of an agent, whatever it does to keep docgauge from looking at
+// them, and no filter of the machine or of the agent runs. Submodules stay what they were; what git cannot read
+// fails the job.
+func TestJailedGit(t *testing.T) {
+	program, err := exec.LookPath("git")
+	check(t, err)
+	repo, outside := engines.GitRepository(t), t.TempDir()
+	ran, seen := filepath.Join(outside, "ran"), filepath.Join(outside, "seen")
+	theme := engines.Git(t, repo, "rev-parse", "HEAD")
+	engines.Git(t, repo, "update-index", "--add", "--cacheinfo", "160000,"+theme+",themes/x")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "with a submodule")
+	write(t, filepath.Join(os.Getenv("HOME"), ".gitconfig"), "[filter \"lfs\"]\n\tsmudge = touch "+ran+"; cat\n"+
+		"\tclean = touch "+ran+"; cat\n\trequired = true\n")
+	write(t, filepath.Join(outside, "git"), "#!/bin/sh\necho \"$PWD $GIT_WORK_TREE $*\" >>"+seen+"\nexec "+program+
+		" \"$@\"\n")
+	check(t, os.Chmod(filepath.Join(outside, "git"), 0o755))
+	t.Setenv("PATH", outside+":"+os.Getenv("PATH"))
+	jail := newJail(t, JailOptions{})
+	const submodule = `cp -R .git themes/x/.git; cd themes/x; git config filter.lfs.clean 'touch ` + "$RAN" + `; cat'
+		git config core.bare false; git reset -q --hard HEAD~1; echo '* filter=lfs' >.gitattributes
+		printf '# Docs\n\nHullo.\n' >readme.md; touch -d 2001-01-01 readme.md; cd ../..; echo x >new.md; `
+	for name, tc := range map[string]struct{ command, err string }{
+		"submodule":            {submodule, ""},
+		"unreadable submodule": {submodule + "chmod 0300 themes/x", ""},
+		"unreadable parent":    {submodule + "chmod 0300 themes", "themes"},
+		"unreadable root":      {submodule + "chmod 0300 .", "open directory"},
+		"changed, unreadable":  {"mkdir a; echo x >a/b; chmod 0 a", "open directory"},
+		"file for a parent":    {"rm -r themes; echo x >themes", "themes/x"},
+		"removed":              {"rm -r themes; echo x >new.md", ""},
+		"filter, LFS":          {"echo '*.md filter=lfs' >.gitattributes; echo pointer >new.md", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: strings.ReplaceAll(tc.command, "$RAN", ran)})
+			result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Fatalf("%v, want %q; output %s", err, tc.err, result.Output)
+			}
+			if err == nil {
+				next, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x", Last: result.Change})
+				if err != nil {
+					t.Fatalf("follow-up: %v, output %s", err, next.Output)
+				}
+				if got := engines.Git(t, repo, "rev-parse", next.Change.Head+":themes/x"); got != theme {
+					t.Errorf("the submodule is at %s, want %s", got, theme)
+				}
+				engines.Git(t, repo, "branch", "-D", "docgauge/job_1")
+			}
+			calls, err := os.ReadFile(seen)
+			check(t, err)
+			if strings.Contains(string(calls), "/tree") {
+				t.Errorf("git outside the jail met the files of the job:\n%s", calls)
+			}
+			if _, err := os.Stat(ran); err == nil {
+				t.Error("a filter ran")
+			}
+		})
 	}
 }
 

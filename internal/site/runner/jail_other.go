@@ -16,6 +16,6 @@ func NewJail(context.Context, JailOptions) (*Jail, error) {
 	return nil, errors.New("needs Linux and bubblewrap")
 }
 
-func (*Jail) confine(*exec.Cmd, *workplace, []string) (refused func() []string, end func(), err error) {
+func (*Jail) confine(*exec.Cmd, *workplace, step, []string) (refused func() []string, end func(), err error) {
 	return nil, nil, errors.New("needs Linux")
 }

@@ -59,14 +59,15 @@ func TestInheritedFiles(t *testing.T) {
 	}
 }
 
-// TestWhoHasTheLock: every git and every reaper keeps the lock of the directory of jobs open. So after a kill no
-// process can take the directory until they have ended. The command does not get the lock, because it may start
-// processes that nobody can end.
+// TestWhoHasTheLock: every git and every reaper keeps the lock of the directory of jobs open, except git below a
+// reaper, which ends with it. So after a kill no process can take the directory until they have ended. The command
+// does not get the lock, because it may start processes that nobody can end.
 func TestWhoHasTheLock(t *testing.T) {
 	git, err := exec.LookPath("git")
 	check(t, err)
 	programs, seen, repo := t.TempDir(), filepath.Join(t.TempDir(), "seen"), engines.GitRepository(t)
-	write(t, filepath.Join(programs, "git"), "#!/bin/sh\necho \"$(readlink /proc/$$/fd/3) $*\" >>"+seen+"\nexec "+git+
+	write(t, filepath.Join(programs, "git"), "#!/bin/sh\n"+
+		"[ \"$GIT_WORK_TREE\" ] || echo \"$(readlink /proc/$$/fd/3) $*\" >>"+seen+"\nexec "+git+
 		" \"$@\"\n")
 	check(t, os.Chmod(filepath.Join(programs, "git"), 0o755))
 	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))

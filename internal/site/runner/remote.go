@@ -186,9 +186,7 @@ func (r *Repo) atRemote(ctx context.Context, ref, commit string, do func(git) er
 		return err
 	}
 	g := git{program: r.git.program, dir: r.git.dir, env: environment(ordinary, network), lock: r.git.lock}
-	g = g.with(gitVariables...).with("HOME="+clean, "XDG_CONFIG_HOME="+clean, "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_CONFIG_SYSTEM="+os.DevNull, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_ATTR_NOSYSTEM=1",
-		"GIT_ALLOW_PROTOCOL=https:http:ssh:file", "GIT_DIR="+clean)
+	g = g.with(cleanGit(clean)...).with("GIT_ALLOW_PROTOCOL=https:http:ssh:file")
 	if _, err := g.run(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format); err != nil {
 		return err
 	}

@@ -61,8 +61,9 @@ type RepoOptions struct {
 	// is that of this process.
 	OwnHome bool
 	Jail    *Jail // confines command and check; nil = not at all
-	// Allow permits changes that are refused otherwise: [AllowCI], [AllowHooks].
-	Allow []string
+	// Allow permits changes that are refused otherwise: some of [Allowed]. Refuse are patterns (CheckPattern) of
+	// more files whose changes are refused.
+	Allow, Refuse []string
 	// CodeHost is the name of one of codehost.Hosts. There the Project, "owner/name", gets the pull
 	// requests, by the REST API at CodeHostURL (empty = the public one; https, or http on this machine).
 	// Branches are pushed to the git remote Remote, a name or a URL (empty = the URL, or "origin"). Token
@@ -321,10 +322,10 @@ func (r *Repo) TryCheckCommand(ctx context.Context) (err error) {
 	}
 	w := r.place("check")
 	defer func() { err = errors.Join(err, removeAll(w.dir)) }()
-	if err := w.checkOut(ctx, BranchPrefix+"check", commit, r.options.OwnHome); err != nil {
+	if err := r.layOut(ctx, w, BranchPrefix+"check", commit); err != nil {
 		return err
 	}
-	if output, err := r.run(ctx, w, step{name: "check", command: r.options.Check}); err != nil {
+	if output, err := r.runCheck(ctx, w); err != nil {
 		return fmt.Errorf("DOCGAUGE_SITE_CHECK_COMMAND: does not pass without a change: %w: %s", err, lastLine(output))
 	}
 	return nil

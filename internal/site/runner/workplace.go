@@ -2,31 +2,42 @@ package runner
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 )
 
-// workplace is the directory of one job. The agent gets a copy of the files at a commit, with a
-// repository of its own around them that nothing is read from: what counts is what the files are when
-// it has ended. Index and objects are where the agent has no business, so nothing of the repository
-// is changed before the result is, and a worktree or a branch cannot be left behind.
-type workplace struct {
-	dir string
-	git git // with the index and the files of this job; the agent's own .git is not used
-}
+// workplace is the directory of one job. The agent gets a copy of the files at a commit, with a repository
+// around them that only the agent and the check use: what counts is what the files are when the agent has
+// ended.
+//
+// Git meets the files only in a jail of its own (layOut, takeIn), which sees gitDir and the tree, and has
+// neither network nor secrets nor configuration. What comes out of it is a pack, and is trusted no more than
+// the agent: verify reads it as objects, apart from the repository, and publish moves what passed.
+type workplace struct{ dir string }
 
 // The parts of a workplace. All but the home are removed after each instruction.
 func (w *workplace) tree() string { return filepath.Join(w.dir, "tree") }
 func (w *workplace) tmp() string  { return filepath.Join(w.dir, "tmp") }
 func (w *workplace) home() string { return filepath.Join(w.dir, "home") }
+
+// checkHome is the home of the check, which must not be what the agent made of its home.
+func (w *workplace) checkHome() string { return filepath.Join(w.dir, "check-home") }
+
+// gitDir is the repository of the jailed git: the start commit, and the index of the tree.
+func (w *workplace) gitDir() string { return filepath.Join(w.dir, "git") }
+
+// taken has the tree id and the pack that came out of git's jail; quarantine is the object directory in which
+// they are verified, passed the pack of what passed.
+func (w *workplace) taken() string      { return filepath.Join(w.dir, "taken") }
+func (w *workplace) quarantine() string { return filepath.Join(w.dir, "quarantine") }
+func (w *workplace) passed() string     { return filepath.Join(w.dir, "passed") }
 
 // make makes the parts.
 func (w *workplace) make(home bool) (err error) {
@@ -40,10 +51,7 @@ func (w *workplace) make(home bool) (err error) {
 
 // place returns the workplace of a job.
 func (r *Repo) place(job string) *workplace {
-	w := &workplace{dir: filepath.Join(r.dir, filepath.Base(job))}
-	w.git = r.git.with("GIT_INDEX_FILE="+filepath.Join(w.dir, "index"), "GIT_WORK_TREE="+w.tree())
-	w.git.dir = w.tree()
-	return w
+	return &workplace{dir: filepath.Join(r.dir, filepath.Base(job))}
 }
 
 // Forget removes what is kept of a job between its instructions.
@@ -79,263 +87,164 @@ func removeAll(path string) error {
 	return err
 }
 
-// ownDepth is the number of commits that the agent's own repository has.
+// ownDepth is the number of commits that the agent's repository has.
 const ownDepth = "50"
 
-// checkOut lays out the files at commit, with a repository on branch for the agent.
-func (w *workplace) checkOut(ctx context.Context, branch, commit string, home bool) error {
+// jailedGit begins the scripts of git in its jail. These settings hold whatever the tree and the repository
+// say; there is no other configuration.
+const jailedGit = `set -e
+git() {
+	command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.sparseCheckout=false -c gc.auto=0 \
+		-c core.protectNTFS=true -c core.protectHFS=true -c core.safecrlf=false -c advice.addEmbeddedRepo=false "$@"
+}
+`
+
+// layOutScript writes the files of HEAD and the agent's repository.
+const layOutScript = jailedGit + `git read-tree --reset -u HEAD
+cp -R "$GIT_DIR" .git
+git config --file .git/config core.bare false`
+
+// renewScript replaces the agent's repository by one that only says where it began.
+const renewScript = jailedGit + `chmod u+rwx .
+if [ -d .git ] && [ ! -L .git ]; then chmod -R u+rwx .git; fi
+rm -rf .git
+cp -R "$GIT_DIR" .git
+git config --file .git/config core.bare false
+export GIT_DIR=.git
+git read-tree HEAD`
+
+// takeInScript prints the id of the tree that the files are now, and a pack of what $START, a tree, does not
+// have. Submodules, given as lines of commit and path, stay what they were: git must not look into them. Git
+// only warns of directories that it cannot read; their changes would be lost silently.
+const takeInScript = jailedGit + `links=$(cat)
+set -- .
+while IFS= read -r link; do
+	[ -n "$link" ] || continue
+	git update-index --force-remove -- "${link#* }"
+	set -- "$@" ":(exclude,literal)${link#* }"
+done <<END
+$links
+END
+git add --all -- "$@" 2>"$GIT_DIR/said" || { cat "$GIT_DIR/said" >&2; exit 1; }
+if grep -v '^warning: ' "$GIT_DIR/said" >&2; then exit 1; fi
+if grep -e 'could not open directory' -e 'unable to access' -e 'Permission denied' -e 'File name too long' \
+	"$GIT_DIR/said" >&2; then exit 1; fi
+while IFS= read -r link; do
+	[ -n "$link" ] || continue
+	git update-index --add --cacheinfo "160000,${link%% *},${link#* }"
+done <<END
+$links
+END
+tree=$(git write-tree)
+echo "$tree"
+printf '%s\n^%s\n' "$tree" "$START" | git pack-objects --quiet --revs --stdout`
+
+// jailed runs git in its jail, on the tree of w.
+func (r *Repo) jailed(ctx context.Context, w *workplace, s step) error {
+	s.name, s.git, s.timeout = "git", true, min(gitTimeout, max(r.options.Timeout, minGitTime))
+	if output, err := r.run(ctx, w, s); err != nil {
+		return fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(output), " "))
+	}
+	return nil
+}
+
+// layOut lays out the files at commit, with a repository on branch for the agent. Git outside the jail only
+// copies objects, to a repository that no agent has seen.
+func (r *Repo) layOut(ctx context.Context, w *workplace, branch, commit string) error {
 	if err := w.clear(); err != nil {
 		return err
 	}
-	if err := w.make(home); err != nil {
+	if err := errors.Join(w.make(r.options.OwnHome), os.Mkdir(w.gitDir(), 0o700)); err != nil {
 		return err
 	}
-	if _, err := w.git.run(ctx, "read-tree", "--reset", "-u", commit); err != nil {
-		return err
-	}
-	gitDir, err := w.git.run(ctx, "rev-parse", "--absolute-git-dir")
+	about, err := r.git.run(ctx, "rev-parse", "--absolute-git-dir", "--show-object-format")
 	if err != nil {
 		return err
 	}
-	own := w.git
-	own.env = append(environment(ordinary), gitVariables...)
+	gitDir, format, _ := strings.Cut(about, "\n")
+	g := git{program: r.git.program, dir: w.gitDir(), lock: r.git.lock,
+		env: append(environment([]string{"PATH"}), cleanGit(w.gitDir())...)}
 	for _, args := range [][]string{
-		{"init", "--quiet", "--template="},
+		{"init", "--quiet", "--bare", "--template=", "--object-format=" + format},
 		{"fetch", "--quiet", "--no-tags", "--depth=" + ownDepth, "--", "file://" + gitDir, commit},
 		{"update-ref", "refs/heads/" + branch, "FETCH_HEAD"},
 		{"symbolic-ref", "HEAD", "refs/heads/" + branch},
-		{"reset", "--quiet", "--mixed"},
 	} {
-		if _, err := own.run(ctx, args...); err != nil {
+		if _, err := g.run(ctx, args...); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.jailed(ctx, w, step{command: layOutScript})
 }
 
-// commit returns the commit of what the files are now on top of start, or start if nothing changed.
-// It refuses what r does not allow. No branch has it yet.
-func (r *Repo) commit(ctx context.Context, w *workplace, t Task, start string) (head string, err error) {
+var objectID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// takeIn returns the tree that the files are now, if it differs from start and passes verify; else it is empty.
+// Its objects are in w, and not in the repository.
+func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree string, err error) {
 	if info, err := os.Lstat(w.tree()); err != nil || !info.IsDir() {
 		return "", errors.New("agent: left no directory to commit")
 	}
-	// Git must not see the agent's repository: its configuration could name programs.
-	aside := filepath.Join(w.dir, "agent.git")
-	if err := os.Rename(filepath.Join(w.tree(), ".git"), aside); err == nil {
-		defer func() { err = errors.Join(err, os.Rename(aside, filepath.Join(w.tree(), ".git"))) }()
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	if err := w.refuseRepositories(ctx); err != nil {
-		return "", err
-	}
-	if _, err := w.git.run(ctx, "add", "--all", "--", "."); err != nil {
-		return "", err
-	}
-	tree, err := w.git.run(ctx, "write-tree")
+	before, err := r.git.run(ctx, "rev-parse", "--verify", start+"^{tree}")
 	if err != nil {
 		return "", err
 	}
-	var changes bytes.Buffer
-	if err := w.git.stream(ctx, &changes, "", "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev",
-		start, tree); err != nil || changes.Len() == 0 {
-		return start, err
-	}
-	if err := r.refuse(ctx, w, changes.String()); err != nil {
+	links, err := r.submodules(ctx, start)
+	if err != nil {
 		return "", err
 	}
-	g := w.git.with("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
-		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
-	text := Subject(t.Prompt) + "\n\nDocgauge-Job: " + t.Job + "\n"
-	var out bytes.Buffer
-	err = g.stream(ctx, &out, text, "commit-tree", "-p", start, "-F", "-", tree)
-	return strings.TrimSpace(out.String()), err
+	f, err := os.OpenFile(w.taken(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	s := step{command: takeInScript, stdin: links, readOnly: true, out: &bounded{f, r.options.MaxDisk}, start: before}
+	if err := r.jailed(ctx, w, s); err != nil {
+		return "", err
+	}
+	line := make([]byte, len(before)+1) // the tree id and a newline; what follows is the pack
+	if _, err := f.ReadAt(line, 0); err != nil {
+		return "", fmt.Errorf("git: %w", err)
+	}
+	if tree = string(line[:len(before)]); tree == before {
+		return "", nil
+	}
+	if !objectID.MatchString(tree) {
+		return "", fmt.Errorf("git: printed %.100q, want the id of a tree", tree)
+	}
+	if _, err := f.Seek(int64(len(line)), io.SeekStart); err != nil {
+		return "", err
+	}
+	return tree, r.verify(ctx, w, f, before, tree)
 }
 
-// refuseRepositories returns an error if there is a repository among the files that git does not
-// ignore. Git would look into it, with the programs that its configuration names.
-func (w *workplace) refuseRepositories(ctx context.Context) error {
-	var found []string
-	err := filepath.WalkDir(w.tree(), func(name string, d fs.DirEntry, err error) error {
-		if err == nil && strings.EqualFold(d.Name(), ".git") {
-			found = append(found, name)
-			if d.IsDir() {
-				return fs.SkipDir
+// submodules returns those of a commit as lines of their commit and path.
+func (r *Repo) submodules(ctx context.Context, commit string) (links string, err error) {
+	var list bytes.Buffer
+	if err := r.git.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--full-tree", commit); err != nil {
+		return "", err
+	}
+	for entry := range strings.SplitSeq(list.String(), "\x00") {
+		meta, name, _ := strings.Cut(entry, "\t") // "160000 commit <id>\t<path>"
+		if id, ok := strings.CutPrefix(meta, modeRepo+" commit "); ok {
+			if strings.Contains(name, "\n") {
+				return "", fmt.Errorf("%.200q: is a submodule with a newline in its path, which jobs cannot keep", name)
 			}
-		}
-		return nil //nolint:nilerr // what we cannot read, git cannot add either
-	})
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	var ignored bytes.Buffer
-	if err := w.git.stream(ctx, &ignored, "", "ls-files", "-z", "--others", "--ignored", "--exclude-standard",
-		"--directory"); err != nil {
-		return err
-	}
-	for _, path := range found {
-		name, err := filepath.Rel(w.tree(), path)
-		if err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
-		inIgnored := func(dir string) bool { return strings.HasSuffix(dir, "/") && strings.HasPrefix(name, dir) }
-		if !slices.ContainsFunc(strings.Split(ignored.String(), "\x00"), inIgnored) {
-			return refused(name, "is a repository inside the repository")
+			links += id + " " + name + "\n"
 		}
 	}
-	return nil
+	return links, nil
 }
 
-// What RepoOptions.Allow permits.
-const (
-	AllowCI    = "ci"
-	AllowHooks = "hooks"
-)
-
-// guarded are files, and directories with a slash at the end, that make programs run elsewhere when
-// they change, on the machines of CI and of people.
-var guarded = map[string][]string{
-	AllowCI: {".github/workflows/", ".github/actions/", ".gitlab-ci.yml", ".gitlab/ci/", ".gitea/workflows/",
-		".forgejo/workflows/", ".woodpecker/", ".woodpecker.yml", ".woodpecker.yaml", ".circleci/", ".buildkite/",
-		".travis.yml", ".drone.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "Jenkinsfile"},
-	AllowHooks: {".githooks/", ".husky/", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", "lefthook.yaml"},
+// bounded is a writer of at most left bytes.
+type bounded struct {
+	to   io.Writer
+	left int64
 }
 
-// refusal is why a change is not proposed. Its text has no contents of files.
-type refusal struct{ path, why string }
-
-func (e refusal) Error() string { return fmt.Sprintf("change refused: %.200q %s", e.path, e.why) }
-
-func refused(path, why string) error { return refusal{path, why} }
-
-// The modes of git's files that are more than contents.
-const (
-	modeLink = "120000"
-	modeRepo = "160000"
-)
-
-// refuse returns an error for the first of the changes, as diff-tree -z --raw lists them, that is not
-// allowed.
-func (r *Repo) refuse(ctx context.Context, w *workplace, changes string) error {
-	var blobs, names []string
-	fields := strings.Split(strings.TrimSuffix(changes, "\x00"), "\x00")
-	secrets := r.secrets()
-	for i := 0; i+1 < len(fields); i += 2 {
-		// ":100644 120000 <before> <after> M"
-		meta, name := strings.Fields(strings.TrimPrefix(fields[i], ":")), fields[i+1]
-		if len(meta) != 5 {
-			return fmt.Errorf("git diff-tree: want five fields, got %.100q", fields[i])
-		}
-		before, after, blob := meta[0], meta[1], meta[3]
-		if err := r.refusePath(name); err != nil {
-			return err
-		}
-		if contains(name, secrets) {
-			return refusal{"(hidden)", "has a secret of the agent's environment in its name"}
-		}
-		if before == modeRepo || after == modeRepo {
-			return refused(name, "is a submodule")
-		}
-		if after == "000000" {
-			continue
-		}
-		if after == modeLink {
-			target, err := w.git.run(ctx, "cat-file", "blob", blob)
-			if err != nil {
-				return err
-			}
-			if leaves(name, target) {
-				return refused(name, "is a link out of the repository")
-			}
-		}
-		blobs, names = append(blobs, blob), append(names, name)
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, fmt.Errorf("the change is larger than DOCGAUGE_SITE_JOB_DISK and %w", errDisk)
 	}
-	if len(secrets)*len(blobs) == 0 {
-		return nil
-	}
-	f := &finder{secrets: secrets}
-	if err := w.git.stream(ctx, f, strings.Join(blobs, "\n")+"\n", "cat-file", "--batch"); err != nil || !f.found {
-		return err
-	}
-	return refused(strings.Join(names, ", "), "contains a secret of the agent's environment")
-}
-
-// refusePath refuses a file that no agent may change, or that r does not allow.
-func (r *Repo) refusePath(name string) error {
-	for part := range strings.SplitSeq(name, "/") {
-		if strings.EqualFold(part, ".git") {
-			return refused(name, "belongs to git")
-		}
-	}
-	if strings.EqualFold(path.Base(name), ".gitmodules") {
-		return refused(name, "says where submodules come from")
-	}
-	for kind, names := range guarded {
-		if slices.Contains(r.options.Allow, kind) {
-			continue
-		}
-		for _, g := range names {
-			inside := strings.HasSuffix(g, "/") && len(name) > len(g) && strings.EqualFold(name[:len(g)], g)
-			if inside || strings.EqualFold(name, g) {
-				return refused(name, "makes programs run elsewhere; DOCGAUGE_SITE_AGENT_ALLOW="+kind+" permits it")
-			}
-		}
-	}
-	return nil
-}
-
-// leaves reports whether a link at name could lead out of the repository: if it is absolute, goes up
-// too far, or goes up behind a name, which may be a link itself.
-func leaves(name, target string) bool {
-	if path.IsAbs(target) || strings.Contains(target, `\`) {
-		return true
-	}
-	up, down := strings.Count(name, "/"), false
-	for part := range strings.SplitSeq(target, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if up--; up < 0 || down {
-				return true
-			}
-		default:
-			if down = true; strings.EqualFold(part, ".git") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// minSecret is the length below which a value is taken for a setting and not for a secret.
-const minSecret = 8
-
-// secrets returns the values of the variables that the agent gets by name.
-func (r *Repo) secrets() (values []string) {
-	for _, name := range r.options.Env {
-		if value := strings.TrimSpace(os.Getenv(name)); len(value) >= minSecret {
-			values = append(values, value)
-		}
-	}
-	return values
-}
-
-func contains(text string, secrets []string) bool {
-	return slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(text, s) })
-}
-
-// finder is a writer that looks for secrets.
-type finder struct {
-	secrets []string
-	rest    []byte // the end of what was written, in which a secret may have begun
-	found   bool
-}
-
-func (f *finder) Write(p []byte) (int, error) {
-	longest := len(slices.MaxFunc(f.secrets, func(a, b string) int { return cmp.Compare(len(a), len(b)) }))
-	text := append(f.rest, p...)
-	f.found = f.found || contains(string(text), f.secrets)
-	f.rest = slices.Clone(text[max(0, len(text)-longest+1):])
-	return len(p), nil
+	return b.to.Write(p)
 }

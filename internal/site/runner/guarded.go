@@ -1,0 +1,138 @@
+package runner
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// What RepoOptions.Allow permits.
+const (
+	AllowCI      = "ci"
+	AllowHosts   = "hosts"
+	AllowHooks   = "hooks"
+	AllowEditors = "editors"
+)
+
+// Allowed lists the values of RepoOptions.Allow.
+var Allowed = []string{AllowCI, AllowHosts, AllowHooks, AllowEditors}
+
+// guarded are patterns (CheckPattern) of files that make programs run elsewhere when they change: on the
+// machines of CI, of services that build and host sites, and of people, by git's hooks, editors and agents.
+// Not here are files that a build reads because it is told to (package.json, Makefile, Dockerfile), texts that
+// instruct agents (AGENTS.md), and .gitattributes, which names programs but defines none.
+var guarded = map[string][]string{
+	AllowCI: {
+		".github/workflows/", ".github/actions/", "action.yml", "action.yaml", ".gitlab-ci.yml", "*.gitlab-ci.yml",
+		".gitlab/ci/", ".gitea/workflows/", ".gitea/actions/", ".forgejo/workflows/", ".forgejo/actions/",
+		".woodpecker/", ".woodpecker.y*ml", ".circleci/", ".buildkite/", ".travis.y*ml", ".drone.y*ml",
+		".drone.jsonnet", ".drone.star", "azure-pipelines*.y*ml", ".azure-pipelines/", ".azure/pipelines/",
+		".azuredevops/", ".pipelines/", "bitbucket-pipelines.y*ml", "Jenkinsfile", "Jenkinsfile.*", "*.jenkinsfile",
+		".jenkins/", ".cirrus.y*ml", ".cirrus.star", "appveyor.y*ml", ".appveyor.y*ml", "buildspec*.y*ml",
+		"cloudbuild*.y*ml", "cloudbuild*.json", ".cloudbuild/", ".semaphore/", ".builds/", ".build.y*ml", ".tekton/",
+		".teamcity/", ".harness/", "codemagic.y*ml", "bitrise.y*ml", "*.gocd.y*ml", "screwdriver.y*ml",
+		"wercker.y*ml", ".scrutinizer.y*ml", ".space.kts", ".onedev-buildspec.y*ml", ".zuul.y*ml", ".zuul.d/",
+		"zuul.y*ml", "zuul.d/", ".prow.y*ml", ".vela.y*ml", ".codefresh/", "codefresh.y*ml", ".ci/",
+	},
+	AllowHosts: {
+		".readthedocs.y*ml", "readthedocs.y*ml", "netlify.toml", "netlify/functions/", "netlify/edge-functions/",
+		"netlify/plugins/", "vercel.json", "vercel.ts", "now.json", "render.y*ml", "wrangler.toml", "wrangler.json",
+		"wrangler.jsonc", "fly.toml", "firebase.json", "amplify.y*ml", "app.yaml", "Procfile", "/app.json",
+		"heroku.y*ml", "railway.json", "railway.toml", "nixpacks.toml", ".do/", ".platform.app.y*ml", ".platform/",
+		".upsun/", ".lagoon.y*ml", "zeabur.json", "serverless.y*ml", "captain-definition", "/azure.y*ml",
+	},
+	AllowHooks: {
+		".githooks/", ".git-hooks/", ".hooks/", ".husky/", ".huskyrc", ".huskyrc.*", "husky.config.*",
+		".pre-commit-config.y*ml", ".pre-commit-hooks.y*ml", "lefthook.*", ".lefthook.*", "lefthook-local.*",
+		".lefthook-local.*", ".config/lefthook.*", ".config/lefthook-local.*", ".lefthook/", ".lefthook-local/",
+		".overcommit.y*ml", ".lintstagedrc", ".lintstagedrc.*", "lint-staged.config.*", ".simple-git-hooks.*",
+		"simple-git-hooks.*", "captainhook.json", "grumphp.y*ml", ".commitlintrc", ".commitlintrc.*",
+		"commitlint.config.*", ".gitconfig",
+	},
+	AllowEditors: {
+		".vscode/", "*.code-workspace", ".devcontainer/", ".devcontainer.json", ".envrc", ".idea/", ".zed/",
+		".fleet/", ".vs/", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc", ".vim/", ".dir-locals.el", ".dir-locals-2.el",
+		"*.sublime-project", ".mise.toml", "mise.toml", ".mise.*.toml", "mise.*.toml", ".mise/", ".config/mise/",
+		".config/mise.toml", ".gitpod.y*ml", ".gitpod.Dockerfile", ".ona/", ".idx/", "devbox.json", ".replit",
+		"replit.nix", ".codesandbox/", ".stackblitzrc", ".claude/", ".mcp.json", "mcp.json", ".codex/", ".gemini/",
+		".cursor/", ".windsurf/", ".cline/", ".roo/", ".roomodes", ".kiro/", ".continue/", ".aider.conf.y*ml",
+		".opencode/", "opencode.json", "opencode.jsonc", ".amazonq/", ".junie/", ".goose/", ".crush.json",
+		"crush.json", ".amp/", ".qwen/", ".factory/", ".agents/", ".copilot/", ".github/hooks/",
+	},
+}
+
+// CheckPattern returns an error for what is not a pattern of guarded files: a name, which is looked for in
+// each directory, or a path from the top of the repository, with / at its end for a directory. A * matches
+// within a name; case does not count.
+func CheckPattern(pattern string) error {
+	_, err := path.Match(pattern, "")
+	if err != nil || strings.Trim(pattern, "/") == "" || strings.Contains(pattern, "//") {
+		return fmt.Errorf("%.100q: want a name, or a path from the top of the repository, such as deploy.yml or ci/*.sh; "+
+			"a directory ends with /", pattern)
+	}
+	return nil
+}
+
+// matches reports whether a pattern names a path in the form of plainPath, or a directory of it. A link also
+// matches in the place of a directory on the way.
+func matches(pattern, name string, link bool) bool {
+	pattern = strings.ToLower(pattern)
+	body, isDir := strings.CutSuffix(pattern, "/")
+	want, parts := strings.Split(strings.TrimPrefix(body, "/"), "/"), strings.Split(name, "/")
+	ends := 1
+	if !strings.Contains(body, "/") {
+		ends = len(parts) // of the places at which it may begin
+	}
+	for at := range ends {
+		here := parts[at:]
+		whole := len(here) == len(want) && (!isDir || link) || len(here) > len(want) && isDir
+		if !whole && !(link && len(here) < len(want)) {
+			continue
+		}
+		same := true
+		for i := range min(len(want), len(here)) {
+			ok, err := path.Match(want[i], here[i])
+			same = same && ok && err == nil
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+// ignorable are the characters that macOS ignores in names, as git knows them.
+var ignorable = regexp.MustCompile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+// plainPath returns the path that macOS or Windows may take name for, in lower case.
+func plainPath(name string) string {
+	parts := strings.Split(strings.ToLower(ignorable.ReplaceAllString(name, "")), "/")
+	for i, part := range parts {
+		part, _, _ = strings.Cut(part, ":") // a stream of NTFS
+		parts[i] = strings.TrimRight(part, " .")
+	}
+	return strings.Join(parts, "/")
+}
+
+// shortName matches the names that Windows gives to .git, .gitmodules and others of git.
+var shortName = regexp.MustCompile(`^(git~[0-9]|gi[0-9a-z]{0,4}~[0-9])`)
+
+// device matches the names of devices of Windows.
+var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$) *([.:].*)?$`)
+
+// unportable returns why some systems cannot check out name; empty = all can.
+func unportable(name string) string {
+	if !utf8.ValidString(name) {
+		return "has a name that is not UTF-8, which macOS cannot check out"
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		control := func(c rune) bool { return c < ' ' || c == 0x7f }
+		if strings.ContainsAny(part, `<>:"|?*\`) || strings.ContainsFunc(part, control) ||
+			strings.TrimRight(part, " .") != part || device.MatchString(part) {
+			return "has a name that Windows cannot check out"
+		}
+	}
+	return ""
+}

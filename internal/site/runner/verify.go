@@ -1,0 +1,271 @@
+package runner
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// refusal is why a change is not proposed. Its text has no contents of files.
+type refusal struct{ path, why string }
+
+func (e refusal) Error() string { return fmt.Sprintf("change refused: %.200q %s", e.path, e.why) }
+
+func refused(path, why string) error { return refusal{path, why} }
+
+// The modes of git's files. Others do not come from git.
+const (
+	modeNone    = "000000"
+	modeFile    = "100644"
+	modeProgram = "100755"
+	modeLink    = "120000"
+	modeRepo    = "160000"
+)
+
+// gitMemory limits each allocation of a git that reads what comes out of a jail: files may be small when
+// compressed and huge otherwise. Larger ones than bigFile are streamed.
+const (
+	gitMemory = "GIT_ALLOC_LIMIT=512m"
+	bigFile   = "core.bigFileThreshold=16m"
+)
+
+// quarantined returns git with the objects of the repository and those of the quarantine, where it writes.
+func (r *Repo) quarantined(ctx context.Context, w *workplace) (git, error) {
+	common, err := r.git.run(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	return r.git.with("GIT_OBJECT_DIRECTORY="+w.quarantine(), gitMemory, "GIT_NO_REPLACE_OBJECTS=1",
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+strconv.Quote(filepath.Join(common, "objects"))), err
+}
+
+// verify reads a pack that comes out of a jail, as objects, and returns an error if the change from one tree
+// to another is not allowed. Then the repository has nothing of it.
+func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before, after string) error {
+	g, err := r.quarantined(ctx, w)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(w.quarantine(), 0o700); err != nil {
+		return err
+	}
+	err = g.pipe(ctx, io.Discard, pack, "-c", bigFile, "index-pack", "--stdin", "--strict",
+		"--max-input-size="+strconv.FormatInt(r.options.MaxDisk, 10))
+	if err != nil {
+		return fmt.Errorf("change refused: %w", err)
+	}
+	var changes bytes.Buffer
+	if err := g.stream(ctx, &changes, "", "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev",
+		before, after); err != nil {
+		return err
+	}
+	return r.refuse(ctx, g, changes.String())
+}
+
+// publish moves the objects of a verified change to the repository, and returns a commit of it on top of start.
+// No branch has it yet; after a crash its objects are not used.
+func (r *Repo) publish(ctx context.Context, w *workplace, t Task, start, tree string) (commit string, err error) {
+	g, err := r.quarantined(ctx, w)
+	if err != nil {
+		return "", err
+	}
+	pack, err := os.OpenFile(w.passed(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, pack.Close()) }()
+	if err := g.stream(ctx, pack, tree+"\n^"+start+"\n", "-c", bigFile, "pack-objects", "--quiet", "--revs",
+		"--stdout"); err != nil { // what the tree has, and no other objects
+		return "", err
+	}
+	if _, err := pack.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	if err := r.git.pipe(ctx, io.Discard, pack, "-c", bigFile, "unpack-objects", "-q"); err != nil {
+		return "", err
+	}
+	author := r.git.with("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
+		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
+	text := Subject(t.Prompt) + "\n\nDocgauge-Job: " + t.Job + "\n"
+	var out bytes.Buffer
+	err = author.stream(ctx, &out, text, "commit-tree", "-p", start, "-F", "-", tree)
+	return strings.TrimSpace(out.String()), err
+}
+
+// refuse returns an error for the first of the changes, as diff-tree -z --raw lists them, that is not
+// allowed.
+func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
+	var blobs, names []string
+	fields := strings.Split(strings.TrimSuffix(changes, "\x00"), "\x00")
+	secrets := r.secrets()
+	for i := 0; i+1 < len(fields); i += 2 {
+		// ":100644 120000 <before> <after> M"
+		meta, name := strings.Fields(strings.TrimPrefix(fields[i], ":")), fields[i+1]
+		if len(meta) != 5 {
+			return fmt.Errorf("git diff-tree: want five fields, got %.100q", fields[i])
+		}
+		before, after, blob := meta[0], meta[1], meta[3]
+		if contains(name, secrets) {
+			return refusal{"(hidden)", "has a secret of the agent's environment in its name"}
+		}
+		if before == modeRepo {
+			return refused(name, "is a submodule")
+		}
+		if after == modeRepo {
+			return refused(name, "is a repository inside the repository")
+		}
+		if err := r.refusePath(name, after == modeLink); err != nil {
+			return err
+		}
+		if after == modeNone {
+			continue
+		}
+		if why := unportable(name); why != "" && before == modeNone {
+			return refused(name, why)
+		}
+		if !slices.Contains([]string{modeFile, modeProgram, modeLink}, after) {
+			return refused(name, "has a mode that is not one of git's")
+		}
+		blobs, names = append(blobs, blob), append(names, name)
+	}
+	if len(blobs) == 0 {
+		return nil
+	}
+	list := strings.Join(blobs, "\n") + "\n"
+	if err := r.refuseSizes(ctx, g, list, names); err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		meta, name := strings.Fields(fields[i]), fields[i+1]
+		if meta[1] != modeLink {
+			continue
+		}
+		target := &head{max: maxLink}
+		if err := g.stream(ctx, target, "", "cat-file", "blob", meta[3]); err != nil {
+			return err
+		}
+		if target.cut || leaves(name, target.kept.String()) {
+			return refused(name, "is a link out of the repository")
+		}
+	}
+	if len(secrets) == 0 {
+		return nil
+	}
+	f := &finder{secrets: secrets}
+	if err := g.stream(ctx, f, list, "cat-file", "--batch"); err != nil || !f.found {
+		return err
+	}
+	return refused(strings.Join(names, ", "), "contains a secret of the agent's environment")
+}
+
+// maxLink is the size of the longest target of a link that a system has.
+const maxLink = 4096
+
+// refuseSizes refuses files that take more than the limit when they are checked out, each or together.
+func (r *Repo) refuseSizes(ctx context.Context, g git, list string, names []string) error {
+	var sizes bytes.Buffer
+	if err := g.stream(ctx, &sizes, list, "cat-file", "--batch-check=%(objecttype) %(objectsize)"); err != nil {
+		return err
+	}
+	left, i := r.options.MaxDisk, 0
+	for line := range strings.Lines(sizes.String()) {
+		text, ok := strings.CutPrefix(strings.TrimSpace(line), "blob ")
+		size, err := strconv.ParseInt(text, 10, 64)
+		if !ok || err != nil {
+			return refused(names[i], "is not a file")
+		}
+		if left -= size; left < 0 {
+			return refused(names[i], "makes the change larger than DOCGAUGE_SITE_JOB_DISK")
+		}
+		i++
+	}
+	return nil
+}
+
+// refusePath refuses a file that no agent may change, or that r does not allow.
+func (r *Repo) refusePath(name string, link bool) error {
+	plain := plainPath(name)
+	for part := range strings.SplitSeq(plain, "/") {
+		switch {
+		case part == ".git" || shortName.MatchString(part):
+			return refused(name, "belongs to git")
+		case part == ".gitmodules":
+			return refused(name, "says where submodules come from")
+		case part == ".lfsconfig":
+			return refused(name, "says where Git LFS sends requests")
+		}
+	}
+	for _, kind := range Allowed {
+		if slices.Contains(r.options.Allow, kind) {
+			continue
+		}
+		if slices.ContainsFunc(guarded[kind], func(p string) bool { return matches(p, plain, link) }) {
+			return refused(name, "makes programs run elsewhere; DOCGAUGE_SITE_AGENT_ALLOW="+kind+" permits it")
+		}
+	}
+	if slices.ContainsFunc(r.options.Refuse, func(p string) bool { return matches(p, plain, link) }) {
+		return refused(name, "is one of DOCGAUGE_SITE_AGENT_REFUSE")
+	}
+	return nil
+}
+
+// leaves reports whether a link at name could lead out of the repository: if it is absolute, goes up
+// too far, or goes up behind a name, which may be a link itself.
+func leaves(name, target string) bool {
+	if path.IsAbs(target) || strings.Contains(target, `\`) {
+		return true
+	}
+	up, down := strings.Count(name, "/"), false
+	for part := range strings.SplitSeq(target, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if up--; up < 0 || down {
+				return true
+			}
+		default:
+			if down = true; strings.EqualFold(part, ".git") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// minSecret is the length below which a value is taken for a setting and not for a secret.
+const minSecret = 8
+
+// secrets returns the values of the variables that the agent gets by name.
+func (r *Repo) secrets() (values []string) {
+	for _, name := range r.options.Env {
+		if value := strings.TrimSpace(os.Getenv(name)); len(value) >= minSecret {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+func contains(text string, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(text, s) })
+}
+
+// finder is a writer that looks for secrets.
+type finder struct {
+	secrets []string
+	rest    []byte // the end of what was written, in which a secret may have begun
+	found   bool
+}
+
+func (f *finder) Write(p []byte) (int, error) {
+	longest := len(slices.MaxFunc(f.secrets, func(a, b string) int { return cmp.Compare(len(a), len(b)) }))
+	text := append(f.rest, p...)
+	f.found = f.found || contains(string(text), f.secrets)
+	f.rest = slices.Clone(text[max(0, len(text)-longest+1):])
+	return len(p), nil
+}
