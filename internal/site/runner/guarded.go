@@ -88,7 +88,7 @@ func matches(pattern, name string, link bool) bool {
 	for at := range ends {
 		here := parts[at:]
 		whole := len(here) == len(want) && (!isDir || link) || len(here) > len(want) && isDir
-		if !whole && !(link && len(here) < len(want)) {
+		if !whole && (!link || len(here) >= len(want)) {
 			continue
 		}
 		same := true
