@@ -174,7 +174,7 @@ func TestRefusals(t *testing.T) {
 		"mkdir .VSCODE; echo x > .VSCODE/tasks.json":                             "AGENT_ALLOW=editors permits",
 		"ln -s docs .claude":                                                     "AGENT_ALLOW=editors permits",
 		"mkdir -p a; echo x > a/deploy.cfg":                                      "AGENT_REFUSE",
-		"truncate -s 100M big":                                                   "JOB_DISK",
+		"truncate -s 40M big; truncate -s 40M large":                             "JOB_DISK",
 		"ln -s /etc/passwd link":                                                 "is a link out",
 		"ln -s ../x link":                                                        "is a link out",
 		"mkdir z; ln -s .. z/w; ln -s z/w/.. link":                               "is a link out",
