@@ -58,7 +58,7 @@ func TestJobSettings(t *testing.T) {
 		"env form":    {func(s *JobSettings) { s.Env = "A=b" }, "want names of variables"},
 		"env of ours": {func(s *JobSettings) { s.Env = "DOCGAUGE_SITE_TOKEN" }, "agents must not see"},
 		"env unset":   {func(s *JobSettings) { s.Env = "MODEL_KEY,NO_SUCH_KEY" }, "NO_SUCH_KEY: is not set"},
-		"allow":       {func(s *JobSettings) { s.Allow = "ci,everything" }, "want ci, hooks"},
+		"allow":       {func(s *JobSettings) { s.Allow = "ci,everything" }, "want ci, hosts, hooks, editors"},
 		"hosts":       {func(s *JobSettings) { s.Jail, s.Hosts = "bubblewrap", "10.0.0.1" }, "DOCGAUGE_SITE_AGENT_HOSTS"},
 		"no effect":   {func(s *JobSettings) { s.Hosts = "api.example.com" }, "have no effect"},
 		"jail":        {func(s *JobSettings) { s.Jail = "docker" }, "want bubblewrap or none"},
