@@ -139,16 +139,24 @@ func TestJailedGit(t *testing.T) {
 	theme := engines.Git(t, repo, "rev-parse", "HEAD")
 	engines.Git(t, repo, "update-index", "--add", "--cacheinfo", "160000,"+theme+",themes/x")
 	engines.Git(t, repo, "commit", "--quiet", "-m", "with a submodule")
-	write(t, filepath.Join(os.Getenv("HOME"), ".gitconfig"), "[filter \"lfs\"]\n\tsmudge = touch "+ran+"; cat\n"+
-		"\tclean = touch "+ran+"; cat\n\trequired = true\n")
+	write(t, filepath.Join(os.Getenv("HOME"), ".gitconfig"), "[filter \"mark\"]\n\tsmudge = \"touch "+ran+"; cat\"\n"+
+		"\tclean = \"touch "+ran+"; cat\"\n\trequired = true\n")
+	control := filepath.Join(outside, "control")
+	engines.Git(t, ".", "clone", "--quiet", repo, control)
+	write(t, filepath.Join(control, ".gitattributes"), "*.md filter=mark\n")
+	write(t, filepath.Join(control, "new.md"), "pointer\n")
+	if said, err := exec.Command(program, "-C", control, "add", ".").CombinedOutput(); err != nil || os.Remove(ran) != nil {
+		t.Fatalf("a person's git does not run the filter: %v %s", err, said)
+	}
 	write(t, filepath.Join(outside, "git"), "#!/bin/sh\necho \"$PWD $GIT_WORK_TREE $*\" >>"+seen+"\nexec "+program+
 		" \"$@\"\n")
 	check(t, os.Chmod(filepath.Join(outside, "git"), 0o755))
 	t.Setenv("PATH", outside+":"+os.Getenv("PATH"))
 	jail := newJail(t, JailOptions{})
-	const submodule = `cp -R .git themes/x/.git; cd themes/x; git config filter.lfs.clean 'touch ` + "$RAN" + `; cat'
-		git config core.bare false; git reset -q --hard HEAD~1; echo '* filter=lfs' >.gitattributes
+	const submodule = `cp -R .git themes/x/.git; cd themes/x; git config filter.mark.clean 'touch ` + "$RAN" + `; cat'
+		git config core.bare false; git reset -q --hard HEAD~1; echo '* filter=mark' >.gitattributes
 		printf '# Docs\n\nHullo.\n' >readme.md; touch -d 2001-01-01 readme.md; cd ../..; echo x >new.md; `
+	const filtered, noJail = "echo '*.md filter=mark' >.gitattributes; echo pointer >new.md", "filter without a jail"
 	for name, tc := range map[string]struct{ command, err string }{
 		"submodule":            {submodule, ""},
 		"unreadable submodule": {submodule + "chmod 0300 themes/x", ""},
@@ -157,10 +165,14 @@ func TestJailedGit(t *testing.T) {
 		"changed, unreadable":  {"mkdir a; echo x >a/b; chmod 0 a", "open directory"},
 		"file for a parent":    {"rm -r themes; echo x >themes", "themes/x"},
 		"removed":              {"rm -r themes; echo x >new.md", ""},
-		"filter, LFS":          {"echo '*.md filter=lfs' >.gitattributes; echo pointer >new.md", ""},
+		"filter":               {filtered, ""},
+		noJail:                 {filtered, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: strings.ReplaceAll(tc.command, "$RAN", ran)})
+			if name == noJail {
+				r.options.Jail = nil
+			}
 			result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("%v, want %q; output %s", err, tc.err, result.Output)
@@ -177,10 +189,10 @@ func TestJailedGit(t *testing.T) {
 			}
 			calls, err := os.ReadFile(seen)
 			check(t, err)
-			if strings.Contains(string(calls), "/tree") {
+			if strings.Contains(string(calls), "/tree") && name != noJail {
 				t.Errorf("git outside the jail met the files of the job:\n%s", calls)
 			}
-			if _, err := os.Stat(ran); err == nil {
+			if os.Remove(ran) == nil {
 				t.Error("a filter ran")
 			}
 		})
