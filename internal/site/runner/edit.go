@@ -87,10 +87,13 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 	return r.finish(ctx, result, tip, nil)
 }
 
-// runCheck runs the check on the files that the agent left, with a home and a repository made anew: what the
-// agent left in its own says nothing of the change.
+// runCheck runs the check on the files that the agent left, with a home, a directory for temporary files and a
+// repository made anew: what the agent left in these is no part of the change.
 func (r *Repo) runCheck(ctx context.Context, w *workplace) (output string, err error) {
-	if err := os.MkdirAll(w.checkHome(), 0o700); err != nil {
+	if err := removeAll(w.tmp()); err != nil {
+		return "", err
+	}
+	if err := errors.Join(w.make(false), os.Mkdir(w.checkHome(), 0o700)); err != nil {
 		return "", err
 	}
 	if err := r.jailed(ctx, w, step{command: renewScript}); err != nil {

@@ -111,8 +111,10 @@ func TestJailLets(t *testing.T) {
 	check(t, os.Chmod(filepath.Join(tools, "tool"), 0o755))
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
 	r := openRepo(t, RepoOptions{Path: repo, Jail: newJail(t, JailOptions{Tools: []string{tools}}),
-		Env: []string{"MODEL_KEY"}, Check: "test -e new.md && test -z \"$MODEL_KEY\"", Command: `set -e
-			cat >>new.md; git log --format=%s -1; echo session >>~/session; cat ~/session; ` + tools + `/tool
+		Env: []string{"MODEL_KEY"}, Check: `set -ex # what the agent left of its own is not here
+			test -e new.md; test -z "$MODEL_KEY"; test -z "$(ls -A ~)"; test ! -e $TMPDIR/x; test "$(git config left.by || echo none)" = none
+			git log --format=%s -1 | grep -qv own; git status --porcelain | grep -q new.md`, Command: `set -e
+			cat >>new.md; git config left.by agent; git log --format=%s -1; echo session >>~/session; cat ~/session; ` + tools + `/tool
 			echo x >$TMPDIR/x; id -un; pwd; test -n "$MODEL_KEY"; ls /etc/ssl/certs >/dev/null
 			git add new.md; git -c user.name=x -c user.email=x@x commit -qm own`})
 	var last Change
