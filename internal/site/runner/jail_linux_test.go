@@ -2,6 +2,7 @@ package runner
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -140,13 +141,16 @@ func TestJailedGit(t *testing.T) {
 	ran, seen := filepath.Join(outside, "ran"), filepath.Join(outside, "seen")
 	theme := engines.Git(t, repo, "rev-parse", "HEAD")
 	engines.Git(t, repo, "update-index", "--add", "--cacheinfo", "160000,"+theme+",themes/x")
-	engines.Git(t, repo, "commit", "--quiet", "-m", "with a submodule")
+	write(t, filepath.Join(repo, ".lfsconfig"), "[lfs]\n\turl = http://127.0.0.1:1/\n")
+	write(t, filepath.Join(repo, ".gitattributes"), "*.bin filter=mark\n")
+	write(t, filepath.Join(repo, "x.bin"), "pointer\n")
+	engines.Git(t, repo, "add", ".lfsconfig", ".gitattributes", "x.bin")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "with a submodule and filtered files")
 	write(t, filepath.Join(os.Getenv("HOME"), ".gitconfig"), "[filter \"mark\"]\n\tsmudge = \"touch "+ran+"; cat\"\n"+
 		"\tclean = \"touch "+ran+"; cat\"\n\trequired = true\n")
 	control := filepath.Join(outside, "control")
 	engines.Git(t, ".", "clone", "--quiet", repo, control)
-	write(t, filepath.Join(control, ".gitattributes"), "*.md filter=mark\n")
-	write(t, filepath.Join(control, "new.md"), "pointer\n")
+	write(t, filepath.Join(control, "new.bin"), "pointer\n")
 	if said, err := exec.Command(program, "-C", control, "add", ".").CombinedOutput(); err != nil || os.Remove(ran) != nil {
 		t.Fatalf("a person's git does not run the filter: %v %s", err, said)
 	}
@@ -158,7 +162,7 @@ func TestJailedGit(t *testing.T) {
 	const submodule = `cp -R .git themes/x/.git; cd themes/x; git config filter.mark.clean 'touch ` + "$RAN" + `; cat'
 		git config core.bare false; git reset -q --hard HEAD~1; echo '* filter=mark' >.gitattributes
 		printf '# Docs\n\nHullo.\n' >readme.md; touch -d 2001-01-01 readme.md; cd ../..; echo x >new.md; `
-	const filtered, noJail = "echo '*.md filter=mark' >.gitattributes; echo pointer >new.md", "filter without a jail"
+	const filtered, noJail = "echo '*.md filter=mark' >>.gitattributes; echo pointer >new.md", "filter without a jail"
 	for name, tc := range map[string]struct{ command, err string }{
 		"submodule":            {submodule, ""},
 		"unreadable submodule": {submodule + "chmod 0300 themes/x", ""},
@@ -168,6 +172,7 @@ func TestJailedGit(t *testing.T) {
 		"file for a parent":    {"rm -r themes; echo x >themes", "themes/x"},
 		"removed":              {"rm -r themes; echo x >new.md", ""},
 		"filter":               {filtered, ""},
+		"filter of the base":   {"echo pointer 2 >x.bin; echo pointer >new.bin", ""},
 		noJail:                 {filtered, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +195,7 @@ func TestJailedGit(t *testing.T) {
 				engines.Git(t, repo, "branch", "-D", "docgauge/job_1")
 			}
 			calls, err := os.ReadFile(seen)
-			check(t, err)
+			check(t, errors.Join(err, os.Remove(seen)))
 			if strings.Contains(string(calls), "/tree") && name != noJail {
 				t.Errorf("git outside the jail met the files of the job:\n%s", calls)
 			}
