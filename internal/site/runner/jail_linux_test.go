@@ -113,10 +113,12 @@ func TestJailLets(t *testing.T) {
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
 	r := openRepo(t, RepoOptions{Path: repo, Jail: newJail(t, JailOptions{Tools: []string{tools}}),
 		Env: []string{"MODEL_KEY"}, Check: `set -ex # what the agent left of its own is not here
-			test -e new.md; test -z "$MODEL_KEY"; test -z "$(ls -A ~)"; test ! -e $TMPDIR/x; test "$(git config left.by || echo none)" = none
-			git log --format=%s -1 | grep -qv own; git status --porcelain | grep -q new.md`, Command: `set -e
-			cat >>new.md; git config left.by agent; git log --format=%s -1; echo session >>~/session; cat ~/session; ` + tools + `/tool
-			echo x >$TMPDIR/x; id -un; pwd; test -n "$MODEL_KEY"; ls /etc/ssl/certs >/dev/null
+			test -e new.md; test -z "$MODEL_KEY"; test -z "$(ls -A ~)"; test ! -e $TMPDIR/x
+			test "$(git config left.by || echo none)" = none; git log --format=%s -1 | grep -qv own
+			git status --porcelain | grep -q new.md`, Command: `set -e
+			cat >>new.md; git config left.by agent; git log --format=%s -1
+			echo session >>~/session; cat ~/session; ` + tools + `/tool; echo x >$TMPDIR/x; id -un; pwd
+			test -n "$MODEL_KEY"; ls /etc/ssl/certs >/dev/null
 			git add new.md; git -c user.name=x -c user.email=x@x commit -qm own`})
 	var last Change
 	for i, want := range []string{"session\n", "session\nsession\n"} {
@@ -151,7 +153,8 @@ func TestJailedGit(t *testing.T) {
 	control := filepath.Join(outside, "control")
 	engines.Git(t, ".", "clone", "--quiet", repo, control)
 	write(t, filepath.Join(control, "new.bin"), "pointer\n")
-	if said, err := exec.Command(program, "-C", control, "add", ".").CombinedOutput(); err != nil || os.Remove(ran) != nil {
+	said, err := exec.Command(program, "-C", control, "add", ".").CombinedOutput()
+	if err != nil || os.Remove(ran) != nil {
 		t.Fatalf("a person's git does not run the filter: %v %s", err, said)
 	}
 	write(t, filepath.Join(outside, "git"), "#!/bin/sh\necho \"$PWD $GIT_WORK_TREE $*\" >>"+seen+"\nexec "+program+
@@ -262,11 +265,25 @@ func TestJailedNetwork(t *testing.T) {
 	}
 }
 
-// TestNoJail: without bubblewrap, or where it does not work, there is an error that says so.
+// TestNoJail: without bubblewrap, or where it or git in it does not work, there is an error that says so.
 func TestNoJail(t *testing.T) {
+	newJail(t, JailOptions{}) // where it works
+	program, err := exec.LookPath("bwrap")
+	check(t, err)
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	options := JailOptions{Dir: filepath.Join(t.TempDir(), "jail"), Logger: slog.New(slog.DiscardHandler)}
+	check(t, os.Symlink(program, filepath.Join(dir, "bwrap")))
+	write(t, filepath.Join(dir, "git"), "#!/bin/sh\necho git version 2.39.5\n")
+	check(t, os.Chmod(filepath.Join(dir, "git"), 0o755))
+	if _, err := NewJail(t.Context(), options); err == nil || !strings.Contains(err.Error(), "AGENT_TOOLS") {
+		t.Errorf("git outside /usr: %v", err)
+	}
+	options.Tools = []string{dir}
+	if _, err := NewJail(t.Context(), options); err != nil {
+		t.Errorf("git in a directory for tools: %v", err)
+	}
+	check(t, os.Remove(filepath.Join(dir, "bwrap")))
 	if _, err := NewJail(t.Context(), options); err == nil || !strings.Contains(err.Error(), "install bubblewrap") {
 		t.Errorf("none: %v", err)
 	}
