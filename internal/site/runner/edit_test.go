@@ -147,6 +147,8 @@ func TestRefusals(t *testing.T) {
 	write(t, filepath.Join(repo, ".github", "workflows", "ci.yml"), "on: push\n")
 	check(t, os.MkdirAll(filepath.Join(repo, "a", "b"), 0o755))
 	check(t, os.Symlink("../../readme.md", filepath.Join(repo, "a", "b", "up.md")))
+	write(t, filepath.Join(repo, "twins", "x.md"), "x")
+	write(t, filepath.Join(repo, "Twins", "x.md"), "x")
 	engines.Git(t, repo, "add", ".")
 	engines.Git(t, repo, "commit", "--quiet", "-m", "second")
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
@@ -173,7 +175,14 @@ func TestRefusals(t *testing.T) {
 		"echo x > .lefthook.yaml":                                                "AGENT_ALLOW=hooks permits",
 		"mkdir .VSCODE; echo x > .VSCODE/tasks.json":                             "AGENT_ALLOW=editors permits",
 		"ln -s docs .claude":                                                     "AGENT_ALLOW=editors permits",
+		"mkdir .vſcode; echo x > .vſcode/tasks.json":                             "AGENT_ALLOW=editors permits",
 		"mkdir -p a; echo x > a/deploy.cfg":                                      "AGENT_REFUSE",
+		"echo x > Readme.md":                                                     "same name as \"readme.md\"",
+		"mkdir -p A/b; echo x > A/b/new.md":                                      "same name as \"a",
+		"echo x > café.md; echo x > café.md":                                    "same name as",
+		"echo x > tWINS":                                                         "same name as",
+		"mv readme.md Readme.md; mv a A":                                         "",
+		"echo x > twins/new.md; echo x >> Twins/x.md":                            "",
 		"truncate -s 40M big; truncate -s 40M large":                             "JOB_DISK",
 		"ln -s /etc/passwd link":                                                 "is a link out",
 		"ln -s ../x link":                                                        "is a link out",

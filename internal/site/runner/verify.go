@@ -65,7 +65,7 @@ func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before,
 		before, after); err != nil {
 		return err
 	}
-	return r.refuse(ctx, g, changes.String())
+	return r.refuse(ctx, g, after, changes.String())
 }
 
 // publish moves the objects of a verified change to the repository, and returns a commit of it on top of start.
@@ -98,10 +98,10 @@ func (r *Repo) publish(ctx context.Context, w *workplace, t Task, start, tree st
 	return strings.TrimSpace(out.String()), err
 }
 
-// refuse returns an error for the first of the changes, as diff-tree -z --raw lists them, that is not
+// refuse returns an error for the first of the changes to tree, as diff-tree -z --raw lists them, that is not
 // allowed.
-func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
-	var blobs, names []string
+func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
+	var blobs, names, added, gone []string
 	fields := strings.Split(strings.TrimSuffix(changes, "\x00"), "\x00")
 	secrets := r.secrets()
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -124,10 +124,14 @@ func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
 			return err
 		}
 		if after == modeNone {
+			gone = append(gone, name)
 			continue
 		}
-		if why := unportable(name); why != "" && before == modeNone {
-			return refused(name, why)
+		if before == modeNone {
+			if why := unportable(name); why != "" {
+				return refused(name, why)
+			}
+			added = append(added, name)
 		}
 		if !slices.Contains([]string{modeFile, modeProgram, modeLink}, after) {
 			return refused(name, "has a mode that is not one of git's")
@@ -136,6 +140,9 @@ func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
 	}
 	if len(blobs) == 0 {
 		return nil
+	}
+	if err := refuseTwins(ctx, g, tree, added, gone); err != nil {
+		return err
 	}
 	list := strings.Join(blobs, "\n") + "\n"
 	if err := r.refuseSizes(ctx, g, list, names); err != nil {
@@ -162,6 +169,42 @@ func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
 		return err
 	}
 	return refused(strings.Join(names, ", "), "contains a secret of the agent's environment")
+}
+
+// refuseTwins refuses files of tree that were added beside files or directories whose names are the same on macOS or
+// Windows: there, one of them replaces the other. Twins that were there before are none of the change.
+func refuseTwins(ctx context.Context, g git, tree string, added, gone []string) error {
+	if len(added) == 0 {
+		return nil
+	}
+	var list bytes.Buffer
+	if err := g.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--name-only", "--full-tree", tree); err != nil {
+		return err
+	}
+	isNew, before, spellings := map[string]bool{}, map[string]bool{}, map[string]string{}
+	for _, name := range added {
+		isNew[name] = true
+	}
+	for name := range strings.SplitSeq(list.String(), "\x00") {
+		for ; !isNew[name] && name != "." && !before[name]; name = path.Dir(name) {
+			before[name], spellings[plainPath(name)] = true, name
+		}
+	}
+	for _, name := range gone {
+		for ; name != "." && !before[name]; name = path.Dir(name) {
+			before[name] = true
+		}
+	}
+	for _, name := range added {
+		for ; name != "." && !before[name]; name = path.Dir(name) {
+			plain := plainPath(name)
+			if twin := spellings[plain]; twin != "" && twin != name {
+				return refused(name, fmt.Sprintf("has the same name as %.200q on macOS and Windows", twin))
+			}
+			spellings[plain] = name
+		}
+	}
+	return nil
 }
 
 // maxLink is the size of the longest target of a link that a system has.
