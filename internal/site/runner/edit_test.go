@@ -182,7 +182,7 @@ func TestRefusals(t *testing.T) {
 		"echo x > café.md; echo x > café.md":                                    "same name as",
 		"echo x > tWINS":                                                         "same name as",
 		"mv readme.md Readme.md; mv a A":                                         "",
-		"echo x > twins/new.md; echo x >> Twins/x.md":                            "",
+		"echo x > twins/new.md; echo x > Twins/y.md":                             "",
 		"truncate -s 40M big; truncate -s 40M large":                             "JOB_DISK",
 		"ln -s /etc/passwd link":                                                 "is a link out",
 		"ln -s ../x link":                                                        "is a link out",
