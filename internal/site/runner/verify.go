@@ -45,27 +45,32 @@ func (r *Repo) quarantined(ctx context.Context, w *workplace) (git, error) {
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+strconv.Quote(filepath.Join(common, "objects"))), err
 }
 
-// verify reads a pack that comes out of a jail, as objects, and returns an error if the change from one tree
-// to another is not allowed. Then the repository has nothing of it.
-func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before, after string) error {
+// verify reads a pack that comes out of a jail, as objects, and reports whether one tree differs from another, or an
+// error if the change is not allowed. Then the repository has nothing of it. The known objects, ids one a line, are not
+// judged: many repositories have a .gitmodules or .gitattributes that git would not take today. The trees of old ones
+// have a form that git writes otherwise today, which is no change.
+func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before, after string, known []byte,
+) (changed bool, err error) {
 	g, err := r.quarantined(ctx, w)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := os.Mkdir(w.quarantine(), 0o700); err != nil {
-		return err
+	if err := errors.Join(os.Mkdir(w.quarantine(), 0o700), os.WriteFile(w.known(), known, 0o600)); err != nil {
+		return false, err
 	}
-	err = g.pipe(ctx, io.Discard, pack, "-c", bigFile, "index-pack", "--stdin", "--strict",
-		"--max-input-size="+strconv.FormatInt(r.options.MaxDisk, 10))
+	inside := g
+	inside.dir = w.dir // git takes a list of objects by a name without blanks and commas alone
+	err = inside.pipe(ctx, io.Discard, pack, "-c", bigFile, "index-pack", "--stdin",
+		"--strict=skiplist="+filepath.Base(w.known()), "--max-input-size="+strconv.FormatInt(r.options.MaxDisk, 10))
 	if err != nil {
-		return fmt.Errorf("change refused: %w", err)
+		return false, fmt.Errorf("change refused: %w", err)
 	}
 	var changes bytes.Buffer
 	if err := g.stream(ctx, &changes, "", "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev",
-		before, after); err != nil {
-		return err
+		before, after); err != nil || changes.Len() == 0 {
+		return false, err
 	}
-	return r.refuse(ctx, g, after, changes.String())
+	return true, r.refuse(ctx, g, after, changes.String())
 }
 
 // publish moves the objects of a verified change to the repository, and returns a commit of it on top of start.

@@ -34,9 +34,10 @@ func (w *workplace) checkHome() string { return filepath.Join(w.dir, "check-home
 func (w *workplace) gitDir() string { return filepath.Join(w.dir, "git") }
 
 // taken has the tree id and the pack that came out of git's jail; quarantine is the object directory in which
-// they are verified, passed the pack of what passed.
+// they are verified, known the file with the objects that are not, passed the pack of what passed.
 func (w *workplace) taken() string      { return filepath.Join(w.dir, "taken") }
 func (w *workplace) quarantine() string { return filepath.Join(w.dir, "quarantine") }
+func (w *workplace) known() string      { return filepath.Join(w.dir, "known") }
 func (w *workplace) passed() string     { return filepath.Join(w.dir, "passed") }
 
 // make makes the parts.
@@ -189,7 +190,7 @@ func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree str
 	if err != nil {
 		return "", err
 	}
-	links, err := r.submodules(ctx, start)
+	links, known, err := r.listed(ctx, start)
 	if err != nil {
 		return "", err
 	}
@@ -215,25 +216,32 @@ func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree str
 	if _, err := f.Seek(int64(len(line)), io.SeekStart); err != nil {
 		return "", err
 	}
-	return tree, r.verify(ctx, w, f, before, tree)
+	changed, err := r.verify(ctx, w, f, before, tree, known)
+	if !changed {
+		tree = ""
+	}
+	return tree, err
 }
 
-// submodules returns those of a commit as lines of their commit and path.
-func (r *Repo) submodules(ctx context.Context, commit string) (links string, err error) {
+// listed returns the submodules of a commit, as lines of their commit and path, and the ids of its files, one a line.
+func (r *Repo) listed(ctx context.Context, commit string) (links string, files []byte, err error) {
 	var list bytes.Buffer
 	if err := r.git.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--full-tree", commit); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	for entry := range strings.SplitSeq(list.String(), "\x00") {
-		meta, name, _ := strings.Cut(entry, "\t") // "160000 commit <id>\t<path>"
-		if id, ok := strings.CutPrefix(meta, modeRepo+" commit "); ok {
-			if strings.Contains(name, "\n") {
-				return "", fmt.Errorf("%.200q: is a submodule with a newline in its path, which jobs cannot keep", name)
-			}
+		meta, name, _ := strings.Cut(entry, "\t") // "100644 blob <id>\t<path>"
+		id := meta[strings.LastIndexByte(meta, ' ')+1:]
+		switch {
+		case !strings.HasPrefix(meta, modeRepo):
+			files = append(append(files, id...), '\n')
+		case strings.Contains(name, "\n"):
+			return "", nil, fmt.Errorf("%.200q: is a submodule with a newline in its path, which jobs cannot keep", name)
+		default:
 			links += id + " " + name + "\n"
 		}
 	}
-	return links, nil
+	return links, files, nil
 }
 
 // bounded is a writer of at most left bytes.
