@@ -174,12 +174,14 @@ func TestJailedGit(t *testing.T) {
 		"changed, unreadable":  {"mkdir a; echo x >a/b; chmod 0 a", "open directory"},
 		"file for a parent":    {"rm -r themes; echo x >themes", "themes/x"},
 		"removed":              {"rm -r themes; echo x >new.md", ""},
+		"submodule alone":      {"echo x >themes/x/new.css; exit", "changed only submodules (themes/x)"},
 		"filter":               {filtered, ""},
 		"filter of the base":   {"echo pointer 2 >x.bin; echo pointer >new.bin", ""},
 		noJail:                 {filtered, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: strings.ReplaceAll(tc.command, "$RAN", ran)})
+			r := openRepo(t, RepoOptions{Path: repo, Jail: jail,
+				Command: strings.ReplaceAll(tc.command, "$RAN", ran) + "\ncat >>more.md"})
 			if name == noJail {
 				r.options.Jail = nil
 			}
@@ -188,6 +190,10 @@ func TestJailedGit(t *testing.T) {
 				t.Fatalf("%v, want %q; output %s", err, tc.err, result.Output)
 			}
 			if err == nil {
+				said := engines.Git(t, repo, "log", "-1", "--format=%B", result.Change.Head)
+				if strings.Contains(said, "submodules (themes/x)") != strings.Contains(tc.command, "themes") {
+					t.Errorf("the commit says: %s", said)
+				}
 				next, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x", Last: result.Change})
 				if err != nil {
 					t.Fatalf("follow-up: %v, output %s", err, next.Output)

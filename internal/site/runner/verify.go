@@ -75,7 +75,7 @@ func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before,
 
 // publish moves the objects of a verified change to the repository, and returns a commit of it on top of start.
 // No branch has it yet; after a crash its objects are not used.
-func (r *Repo) publish(ctx context.Context, w *workplace, t Task, start, tree string) (commit string, err error) {
+func (r *Repo) publish(ctx context.Context, w *workplace, message, start, tree string) (commit string, err error) {
 	g, err := r.quarantined(ctx, w)
 	if err != nil {
 		return "", err
@@ -97,9 +97,8 @@ func (r *Repo) publish(ctx context.Context, w *workplace, t Task, start, tree st
 	}
 	author := r.git.with("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
 		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
-	text := Subject(t.Prompt) + "\n\nDocgauge-Job: " + t.Job + "\n"
 	var out bytes.Buffer
-	err = author.stream(ctx, &out, text, "commit-tree", "-p", start, "-F", "-", tree)
+	err = author.stream(ctx, &out, message, "commit-tree", "-p", start, "-F", "-", tree)
 	return strings.TrimSpace(out.String()), err
 }
 

@@ -115,12 +115,15 @@ export GIT_DIR=.git
 git read-tree HEAD`
 
 // takeInScript prints the id of the tree that the files are now, and a pack of what $START, a tree, does not
-// have. Submodules, given as lines of commit and path, stay what they were: git must not look into them. Git
-// only warns of directories that it cannot read; their changes would be lost silently.
+// have. Submodules, given as lines of commit and path, stay what they were: git must not look into them. They were
+// empty directories; those that are not are told as lines of leftOut and path. Git only warns of directories that it
+// cannot read; their changes would be lost silently.
 const takeInScript = jailedGit + `links=$(cat)
 set -- .
 while IFS= read -r link; do
 	[ -n "$link" ] || continue
+	at=./${link#* }
+	if [ ! -d "$at" ] || [ -L "$at" ] || [ -n "$(ls -A "$at" 2>&1)" ]; then echo "` + leftOut + `${link#* }" >&2; fi
 	git update-index --force-remove -- "${link#* }"
 	set -- "$@" ":(exclude,literal)${link#* }"
 done <<END
@@ -140,13 +143,15 @@ tree=$(git write-tree)
 echo "$tree"
 printf '%s\n^%s\n' "$tree" "$START" | git pack-objects --quiet --revs --stdout`
 
-// jailed runs git in its jail, on the tree of w.
-func (r *Repo) jailed(ctx context.Context, w *workplace, s step) error {
+const leftOut = "left out: "
+
+// jailed runs git in its jail, on the tree of w, and returns its messages.
+func (r *Repo) jailed(ctx context.Context, w *workplace, s step) (said string, err error) {
 	s.name, s.git, s.timeout = "git", true, min(gitTimeout, max(r.options.Timeout, minGitTime))
-	if output, err := r.run(ctx, w, s); err != nil {
-		return fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(output), " "))
+	if said, err = r.run(ctx, w, s); err != nil {
+		err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(said), " "))
 	}
-	return nil
+	return said, err
 }
 
 // layOut lays out the files at commit, with a repository on branch for the agent. Git outside the jail only
@@ -175,52 +180,61 @@ func (r *Repo) layOut(ctx context.Context, w *workplace, branch, commit string) 
 			return err
 		}
 	}
-	return r.jailed(ctx, w, step{command: layOutScript})
+	_, err = r.jailed(ctx, w, step{command: layOutScript})
+	return err
 }
 
 var objectID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // takeIn returns the tree that the files are now, if it differs from start and passes verify; else it is empty.
-// Its objects are in w, and not in the repository.
-func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree string, err error) {
+// Its objects are in w, and not in the repository. It also returns the submodules that the agent changed, which are
+// in the tree as they were.
+func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree string, submodules []string, err error) {
 	if info, err := os.Lstat(w.tree()); err != nil || !info.IsDir() {
-		return "", errors.New("agent: left no directory to commit")
+		return "", nil, errors.New("agent: left no directory to commit")
 	}
 	before, err := r.git.run(ctx, "rev-parse", "--verify", start+"^{tree}")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	links, known, err := r.listed(ctx, start)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	f, err := os.OpenFile(w.taken(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	s := step{command: takeInScript, stdin: links, readOnly: true, out: &bounded{f, r.options.MaxDisk}, start: before}
-	if err := r.jailed(ctx, w, s); err != nil {
-		return "", err
+	said, err := r.jailed(ctx, w, s)
+	if err != nil {
+		return "", nil, err
+	}
+	for line := range strings.Lines(said) {
+		name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), leftOut)
+		if ok && strings.Contains("\n"+links, " "+name+"\n") { // it is the operator's text, and not the agent's
+			submodules = append(submodules, name)
+		}
 	}
 	line := make([]byte, len(before)+1) // the tree id and a newline; what follows is the pack
 	if _, err := f.ReadAt(line, 0); err != nil {
-		return "", fmt.Errorf("git: %w", err)
+		return "", nil, fmt.Errorf("git: %w", err)
 	}
 	if tree = string(line[:len(before)]); tree == before {
-		return "", nil
+		return "", submodules, nil
 	}
 	if !objectID.MatchString(tree) {
-		return "", fmt.Errorf("git: printed %.100q, want the id of a tree", tree)
+		return "", nil, fmt.Errorf("git: printed %.100q, want the id of a tree", tree)
 	}
 	if _, err := f.Seek(int64(len(line)), io.SeekStart); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	changed, err := r.verify(ctx, w, f, before, tree, known)
 	if !changed {
 		tree = ""
 	}
-	return tree, err
+	return tree, submodules, err
 }
 
 // listed returns the submodules of a commit, as lines of their commit and path, and the ids of its files, one a line.
