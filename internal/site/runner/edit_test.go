@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -136,6 +138,26 @@ func TestHowCommandsEnd(t *testing.T) {
 				t.Errorf("left: %v", left)
 			}
 		})
+	}
+}
+
+// TestHistoryDoesNotCount: the objects that a job begins with are on the disk once, and not in its limit.
+func TestHistoryDoesNotCount(t *testing.T) {
+	repo := engines.GitRepository(t)
+	big := make([]byte, 3<<20)
+	_, _ = rand.Read(big)
+	write(t, filepath.Join(repo, "big"), string(big))
+	engines.Git(t, repo, "add", ".")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "big")
+	engines.Git(t, repo, "rm", "--quiet", "big")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "small")
+	r := openRepo(t, RepoOptions{Path: repo, MaxDisk: 1 << 20,
+		Command: "cat >>new.md; git show HEAD~1:big | wc -c; du -sk .git | cut -f 1"})
+	result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+	size, own := 0, 1<<20
+	_, scanned := fmt.Sscan(result.Output, &size, &own)
+	if err != nil || scanned != nil || size != len(big) || own > 1<<10 {
+		t.Errorf("%v; the file has %d bytes, want %d; .git has %d KiB; output %q", err, size, len(big), own, result.Output)
 	}
 }
 

@@ -27,7 +27,7 @@ type Jail struct {
 const (
 	insideWork = "/workspace"
 	insideHome = "/home/agent"
-	insideGit  = "/git" // for jailed git alone
+	insideGit  = "/git" // others see its objects alone
 	// bridge is the path of this program in a jail, which init knows it by; socket is that of the
 	// proxy outside.
 	bridge = "/run/docgauge-bridge"
@@ -132,7 +132,8 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refus
 			bind, w.tree(), insideWork)
 		env = append(append(env, cleanGit(insideGit)...), "GIT_WORK_TREE="+insideWork)
 	} else {
-		args = append(args, "--bind", w.tmp(), "/tmp", "--bind", s.home, insideHome, "--bind", w.tree(), insideWork)
+		args = append(args, "--bind", w.tmp(), "/tmp", "--bind", s.home, insideHome, "--bind", w.tree(), insideWork,
+			"--ro-bind-try", filepath.Join(w.gitDir(), "objects"), insideGit+"/objects") // of the start commit
 		env = append(env, "HOME="+insideHome, "XDG_CONFIG_HOME="+insideHome+"/.config",
 			"XDG_CACHE_HOME="+insideHome+"/.cache")
 	}

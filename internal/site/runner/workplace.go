@@ -20,7 +20,10 @@ import (
 // Git meets the files only in a jail of its own (layOut, takeIn), which sees gitDir and the tree, and has
 // neither network nor secrets nor configuration. What comes out of it is a pack, and is trusted no more than
 // the agent: verify reads it as objects, apart from the repository, and publish moves what passed.
-type workplace struct{ dir string }
+type workplace struct {
+	dir  string
+	free int64 // what the objects of the start commit take of the disk, which does not count
+}
 
 // The parts of a workplace. All but the home are removed after each instruction.
 func (w *workplace) tree() string { return filepath.Join(w.dir, "tree") }
@@ -98,19 +101,25 @@ git() {
 	command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.sparseCheckout=false -c gc.auto=0 \
 		-c core.protectNTFS=true -c core.protectHFS=true -c core.safecrlf=false -c advice.addEmbeddedRepo=false "$@"
 }
+copy() {
+	mkdir -p .git/objects/info .git/objects/pack
+	for part in "$GIT_DIR"/*; do
+		[ "$part" = "$GIT_DIR/objects" ] || cp -R "$part" .git/
+	done
+	printf '%s\n' "$GIT_DIR/objects" >.git/objects/info/alternates
+	git config --file .git/config core.bare false
+}
 `
 
-// layOutScript writes the files of HEAD and the agent's repository.
+// layOutScript writes the files of HEAD and the agent's repository, which reads the objects of jailed git's.
 const layOutScript = jailedGit + `git read-tree --reset -u HEAD
-cp -R "$GIT_DIR" .git
-git config --file .git/config core.bare false`
+copy`
 
 // renewScript replaces the agent's repository by one that only says where it began.
 const renewScript = jailedGit + `chmod u+rwx .
 if [ -d .git ] && [ ! -L .git ]; then chmod -R u+rwx .git; fi
 rm -rf .git
-cp -R "$GIT_DIR" .git
-git config --file .git/config core.bare false
+copy
 export GIT_DIR=.git
 git read-tree HEAD`
 
@@ -179,6 +188,9 @@ func (r *Repo) layOut(ctx context.Context, w *workplace, branch, commit string) 
 		if _, err := g.run(ctx, args...); err != nil {
 			return err
 		}
+	}
+	if w.free, err = w.size(filepath.Base(w.gitDir()), true); err != nil {
+		return err
 	}
 	_, err = r.jailed(ctx, w, step{command: layOutScript})
 	return err
