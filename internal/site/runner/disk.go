@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 const diskEvery = 500 * time.Millisecond
 
 // errDisk ends a command, and its job.
-var errDisk = errors.New("was killed")
+var errDisk = errors.New("was killed: DOCGAUGE_SITE_JOB_DISK limits the files of a job")
 
 // leastFile is what each file and directory counts at least, so that the limit bounds their number too.
 const leastFile = 4 << 10
@@ -64,7 +65,11 @@ func (w *workplace) size(dir string, again bool) (n int64, err error) {
 			}
 			continue
 		}
-		n += max(usage(info), leastFile)
+		bytes := max(usage(info), leastFile)
+		if strings.HasPrefix(dir, filepath.Base(w.tree())) && info.Mode().IsRegular() {
+			bytes = max(bytes, info.Size()) // git reads holes too, which takes long
+		}
+		n += bytes
 		if info.IsDir() {
 			below = append(below, filepath.Join(dir, entry.Name()))
 		}
