@@ -44,7 +44,7 @@ func (s *Sandbox) serveBeside(
 		err = answer(counted, c)
 	}
 	if err != nil {
-		refused := s.service.RefusalOf(err, w.Header())
+		refused := s.service.RefusalOf(c, err, w.Header())
 		http.Error(counted, refused.Message, refused.Status)
 	}
 	s.service.Requests.Write(c, counted.status, counted.size)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -34,6 +35,12 @@ const (
 // command says: a change that passes the check is the result however the command ended, and without
 // a change the command must have ended well. The error has neither output nor prompt.
 func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
+	release := r.claim(t.Job)
+	defer func() { err = errors.Join(err, release()) }()
+	w := r.place(t.Job)
+	if _, gone := os.Lstat(w.home()); t.Session != nil && r.options.OwnHome && errors.Is(gone, fs.ErrNotExist) {
+		t.Session, result.NewSession = nil, true
+	}
 	if r.options.Preset != "" { // until the agent begins, nothing is spent
 		result.Report = &Report{Cost: new(0.0), Tokens: new(int64(0)), Session: t.Session}
 	}
@@ -42,7 +49,6 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 	if err != nil {
 		return result, err
 	}
-	w := r.place(t.Job)
 	defer func() { err = errors.Join(err, w.clear()) }()
 	if err := r.layOut(ctx, w, c.Branch, c.Head); err != nil {
 		return result, err

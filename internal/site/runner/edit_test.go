@@ -82,6 +82,8 @@ func TestHowCommandsEnd(t *testing.T) {
 			"wrote more than 19 MiB", "", ""},
 		"one call": {"truncate -s 30M big && exit 0; rm -f big; exit 3", "",
 			"exit status 3", "", ""},
+		"makes holes": {"for i in 1 2 3; do truncate -s 8M big$i; done", "",
+			"wrote more than 19 MiB", "", ""},
 		"deletes": {"exec 3>x 4>y; rm x y; head -c 15000000 /dev/zero >&3; head -c 15000000 /dev/zero >&4; sleep 1000", "",
 			"wrote more than 19 MiB", "", ""},
 		"hides": {"mkdir a; head -c 15000000 /dev/zero >a/x; head -c 15000000 /dev/zero >a/y; chmod 0 a; sleep 1000", "",

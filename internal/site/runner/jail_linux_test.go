@@ -14,25 +14,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
-
-// newJail returns a jail, where this machine allows one.
-func newJail(t *testing.T, o JailOptions) *Jail {
-	t.Helper()
-	if o.Dir == "" {
-		o.Dir = filepath.Join(t.TempDir(), "jail")
-	}
-	o.Logger = slog.New(slog.DiscardHandler)
-	j, err := NewJail(t.Context(), o)
-	if err != nil {
-		engines.Need(t, engines.Missing{Engine: "bubblewrap: " + err.Error(), Install: "apt-get install bubblewrap"})
-	}
-	return j
-}
 
 // TestJailKeeps: what a hostile command tries, and that it has come to nothing. A command tries a thing,
 // and prints or writes what it got.
@@ -101,6 +90,45 @@ func TestJailKeeps(t *testing.T) {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
 		})
+	}
+}
+
+// init makes a command of the tests that makes the calls that a jail refuses.
+func init() { //nolint:gochecknoinits // it runs before the tests would
+	if os.Args[0] != "docgauge-calls" {
+		return
+	}
+	for name, call := range map[string][4]uintptr{
+		"keyctl":         {unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(2)}, // of the session
+		"add_key":        {unix.SYS_ADD_KEY},
+		"request_key":    {unix.SYS_REQUEST_KEY},
+		"io_uring_setup": {unix.SYS_IO_URING_SETUP, 1},
+		"AF_VSOCK":       {unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM},
+	} {
+		_, _, err := syscall.Syscall(call[0], call[1], call[2], call[3])
+		fmt.Println(name, "reached the kernel:", err != unix.ENOSYS && err != unix.EAFNOSUPPORT, err)
+	}
+	for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_NETLINK} {
+		_, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
+		fmt.Printf("family %d: %v\n", family, err)
+	}
+	os.Exit(0)
+}
+
+// TestJailedCalls: system calls that no namespace confines do not reach the kernel, and nothing of the jail is
+// in a command line or left open.
+func TestJailedCalls(t *testing.T) {
+	self, err := os.Executable()
+	check(t, err)
+	r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Jail: newJail(t, JailOptions{
+		Tools: []string{filepath.Dir(self)}, Hosts: []string{"example.com"}}),
+		Command: "bash -c 'exec -a docgauge-calls " + self + "'; cat /proc/*/cmdline /proc/keys | tr '\\0' ' '; " +
+			"ls /proc/self/fd"})
+	result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+	out := result.Output
+	if err != nil || strings.Count(out, "reached the kernel: false") != 5 || strings.Count(out, ": <nil>") != 3 ||
+		strings.Contains(out, r.dir) || strings.Contains(out, "keyring") || !strings.HasSuffix(out, "0\n1\n2\n3\n") {
+		t.Errorf("%v, output %s", err, out)
 	}
 }
 
@@ -294,9 +322,9 @@ func TestNoJail(t *testing.T) {
 		t.Errorf("none: %v", err)
 	}
 	for script, want := range map[string]string{
-		"case $1 in --help) exit 0;; esac; echo 'No permissions to create new namespace' >&2; exit 1": "No permissions",
-		"case $1 in --help) exit 0;; esac; echo open":                                                 "does not work here",
-		"exit 1": "bubblewrap",
+		"case $1 in --help) echo --disable-userns; exit 0;; esac; echo 'No permissions to create new namespace' >&2; exit 1": "No permissions",
+		"case $1 in --help) echo --disable-userns; exit 0;; esac; echo open":                                                 "does not work here",
+		"exit 1": "bubblewrap", "exit 0": "0.8 or newer",
 	} {
 		write(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\n"+script+"\n")
 		check(t, os.Chmod(filepath.Join(dir, "bwrap"), 0o755))

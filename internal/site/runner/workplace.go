@@ -278,7 +278,7 @@ type bounded struct {
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, fmt.Errorf("the change is larger than DOCGAUGE_SITE_JOB_DISK and %w", errDisk)
+		return 0, fmt.Errorf("the change is too large and %w", errDisk)
 	}
 	return b.to.Write(p)
 }
