@@ -42,6 +42,7 @@ type clockWorld struct {
 	serve *daemon
 
 	mu             sync.Mutex
+	silent         bool          // no question for the time is answered
 	off            time.Duration // by how much docgauge's clock is ahead
 	dates          dates
 	reads, creates int
@@ -69,6 +70,9 @@ func (w *clockWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodHead:
 		if r.Header.Get("Authorization") != "" {
 			w.Error("the question for the time has a key, so a limit may count it")
+		}
+		if w.silent {
+			panic(http.ErrAbortHandler)
 		}
 		rw.WriteHeader(http.StatusNotFound)
 	case r.Method == http.MethodPost:
@@ -204,6 +208,34 @@ func TestClockMatrix(t *testing.T) {
 						}
 					})
 				}
+			}
+		}
+	}
+}
+
+// TestSilentClock: the service answers everything but the question for the time. Then the first create that a wrong
+// clock allows shows that it is wrong, and is the last one.
+func TestSilentClock(t *testing.T) {
+	const limit = 3
+	for _, off := range []time.Duration{-48 * time.Hour, 25 * time.Hour, 50 * 24 * time.Hour} {
+		for _, served := range []bool{false, true} {
+			w := newClockWorld(t, dateRight, func(c *config.Config) { c.MaxJobsPerDay = limit })
+			w.silent = true
+			if served {
+				w.startServe()
+			}
+			var after []int
+			for _, w.off = range []time.Duration{0, off, off, 0, 0} {
+				w.queue()
+				after = append(after, creates(w))
+			}
+			// The jobs that are read in the first step of the wrong clock show it too, and are completed then.
+			if after[0] != limit || after[4] > limit+1 {
+				t.Errorf("%v, serve=%t: created after each step %v, with a limit of %d", off, served, after, limit)
+			}
+			w.nextDay()
+			if w.queue(); creates(w) < clockPrompts {
+				t.Errorf("%v, serve=%t: %d created on the next day", off, served, creates(w))
 			}
 		}
 	}
