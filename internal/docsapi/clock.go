@@ -152,9 +152,10 @@ func (c *Client) ClockConfirmed() bool {
 const askEvery = time.Minute
 
 // ConfirmClock asks the service what time it is, unless an answer has confirmed the clock already. The
-// question is a HEAD request without a key, so that it counts against no limit of the organization; any
-// answer has a Date. The error is a [*ClockError] if the clock is wrong, for which the last answer to any
-// request is enough if the question has none; any other error means that the service did not answer.
+// question is a HEAD request, or GET where that has no answer. It has no key, so that it counts against no limit
+// of the organization; any answer has a Date. The error is a [*ClockError] if the clock is wrong, for which the
+// last answer to any request is enough if the question has none; any other error means that the service did not
+// answer.
 func (c *Client) ConfirmClock(ctx context.Context) error {
 	w := c.clock
 	select {
@@ -169,11 +170,12 @@ func (c *Client) ConfirmClock(ctx context.Context) error {
 	case !w.mayAsk():
 		return cmp.Or(w.verdict(true), errNoTime)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(c.options.Timeout, connectTimeout))
-	defer cancel()
 	for range 2 { // one answer alone does not show the clock to be wrong
 		w.asked = w.moment()
-		got, err := c.askTime(ctx)
+		got, err := c.askTime(ctx, http.MethodHead)
+		if err != nil && dialError(err) == "" {
+			got, err = c.askTime(ctx, http.MethodGet)
+		}
 		if err != nil {
 			return cmp.Or(w.verdict(true), fmt.Errorf("%w: %w", errNoTime, err))
 		}
@@ -197,8 +199,10 @@ func (w *clockCheck) mayAsk() bool {
 var errNoTime = errors.New("the service did not say what time it is, so nothing has confirmed this machine's clock")
 
 // askTime sends one question for the time.
-func (c *Client) askTime(ctx context.Context) (got answer, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, c.base+"/", http.NoBody)
+func (c *Client) askTime(ctx context.Context, method string) (got answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, min(c.options.Timeout, connectTimeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, c.base+"/", http.NoBody)
 	if err != nil {
 		return got, err
 	}
