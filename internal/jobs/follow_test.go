@@ -218,7 +218,7 @@ func TestFollowUpRefused(t *testing.T) {
 
 // TestFollowUpThatWaits: a follow-up that is refused for a time is sent later, once.
 func TestFollowUpThatWaits(t *testing.T) {
-	for _, err := range []error{throttled(20 * time.Minute), notSentError(), answer(404), answer(401)} {
+	for _, err := range []error{throttled(20 * time.Minute), notSentError(), answer(404), answer(401), answer(403)} {
 		w := one(t, prompts.Prompt{FollowUps: []string{"one"}})
 		key := "first"
 		w.opt.KeyMark = func() string { return key }

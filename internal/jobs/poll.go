@@ -26,7 +26,7 @@ const (
 // poll reads the jobs that are due, and enters the results.
 func (p *pass) poll(ctx context.Context) error {
 	var refused error
-	polled := false
+	polled, isKey := false, false
 	for _, job := range p.state.jobs {
 		if job.State != journal.Active || p.state.isAhead(job.Next) {
 			continue
@@ -38,7 +38,7 @@ func (p *pass) poll(ctx context.Context) error {
 		polled = true
 		p.answered = p.answered || err == nil || docsapi.IsNotFound(err)
 		if docsapi.IsUnauthorized(err) {
-			refused = err
+			refused, isKey = err, isKey || judge(err) != forbidden
 		}
 		change := p.follow(job, got, err)
 		made, err := p.apply(ctx, change)
@@ -51,8 +51,10 @@ func (p *pass) poll(ctx context.Context) error {
 				"state", string(job.State), "pr_link", job.PRLink)
 		}
 	}
-	if queue := p.state.queue; refused != nil && queue.Paused == "" {
+	// A service that answers the reads of other projects refuses only the project of this one (403).
+	if queue := p.state.queue; refused != nil && (isKey || !p.answered) && queue.Paused == "" {
 		queue.KeyMark = p.q.opt.KeyMark()
+		p.q.opt.RefuseKey(false)
 		change := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(refused))
 		if _, err := p.apply(ctx, change); err != nil {
 			return err
