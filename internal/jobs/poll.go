@@ -28,7 +28,7 @@ func (p *pass) poll(ctx context.Context) error {
 	var refused error
 	polled, isKey := false, false
 	for _, job := range p.state.jobs {
-		if job.State != journal.Active || p.state.isAhead(job.Next) {
+		if job.State != journal.Active || p.readsLater(job) {
 			continue
 		}
 		got, err := p.q.read(ctx, job)
@@ -64,6 +64,16 @@ func (p *pass) poll(ctx context.Context) error {
 		return nil
 	}
 	return p.reload(ctx)
+}
+
+// readsLater reports whether the next read of a job is still to come. A service that did not answer the last one may
+// have said when. Otherwise a time further ahead than two reads are apart was written before the clock was set back.
+func (p *pass) readsLater(job journal.Job) bool {
+	if job.Reason != "" {
+		return p.state.isAhead(job.Next)
+	}
+	most := 2 * max(maxBackoff, p.q.opt.PollInterval)
+	return job.Next.After(p.state.at) && !job.Next.After(p.state.at.Add(most))
 }
 
 func (q *Queue) read(ctx context.Context, job journal.Job) (docsapi.Job, error) {
