@@ -99,7 +99,6 @@ var owner = map[string][]string{
 	"github.com/aws":                         {"internal/filestore"},
 	"github.com/apache/arrow-go":             {"internal/archive", "internal/deltalog"},
 	"github.com/go-json-experiment/json":     {"internal/docsapi"},
-	"github.com/google/go-github":            {"internal/codehost"},
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"github.com/jackc":                       {"sinks/postgres"},
