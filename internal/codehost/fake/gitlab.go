@@ -52,14 +52,14 @@ func (q *query) merge(pr Pull) object {
 	}
 	switch pr.State() {
 	case Merged:
-		o["state"], o["merged_at"] = "merged", second(pr.Last(Merge).At)
+		o["state"], o["merged_at"], o["merge_commit_sha"] = "merged", second(pr.Last(Merge).At), pr.MergeCommit
 	case Closed:
 		o["state"], o["closed_at"] = "closed", second(pr.Last(Close).At)
 	}
 	return o
 }
 
-// oneMerge has what lists leave out. It is merged without a merge commit, which then has no name.
+// oneMerge has what lists leave out.
 func (q *query) oneMerge(pr Pull) object {
 	o := q.merge(pr)
 	o["changes_count"], o["head_pipeline"] = strconv.Itoa(len(pr.Changes().Files)), nil

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	slashpath "path"
@@ -119,6 +120,7 @@ func (h *Host) ServeAt(w http.ResponseWriter, r *http.Request, web string) {
 		h.asked = append(h.asked, r.Method)
 	}
 	h.mu.Unlock()
+	w.Header().Set("Date", h.now().UTC().Format(http.TimeFormat))
 	if h.Fault != nil && h.Fault(w, r, false) {
 		return
 	}
@@ -126,7 +128,7 @@ func (h *Host) ServeAt(w http.ResponseWriter, r *http.Request, web string) {
 	// A GitHub Enterprise Server has a path before its API, which its clients add.
 	below := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, h.Prefix), h.Kind.Suffix) }
 	inner.URL = &url.URL{Path: below(r.URL.Path), RawPath: below(r.URL.EscapedPath()), RawQuery: r.URL.RawQuery}
-	answer := &recorder{header: http.Header{"Date": {h.now().UTC().Format(http.TimeFormat)}}}
+	answer := &recorder{header: http.Header{}}
 	if refused := h.admit(answer, inner); refused != nil {
 		h.refuse(answer, refused)
 	} else if !strings.HasPrefix(r.URL.Path, h.Prefix) || slashpath.Clean(inner.URL.Path) != inner.URL.Path {
@@ -254,7 +256,6 @@ type query struct {
 	*http.Request
 	host      *Host
 	web, slug string
-	all       []Pull      // of the repository, by number
 	header    http.Header // of the response
 }
 
@@ -265,15 +266,10 @@ func (h *Host) respond(w http.ResponseWriter, r *http.Request, find func(*query)
 		q.slug = r.PathValue("owner") + "/" + r.PathValue("repo")
 	}
 	q.web, _ = r.Context().Value(webKey{}).(string)
-	for _, pr := range h.Pulls() {
-		if pr.Repository == "" || strings.EqualFold(pr.slug(), q.slug) {
-			q.all = append(q.all, pr)
-		}
-	}
 	var value any
 	var body []byte
 	err := error(errNotFound)
-	if !h.Private && (strings.EqualFold(q.slug, h.Project) || len(q.all) > 0 || r.Pattern == tokenSelf) {
+	if !h.Private && (q.isThere() || r.Pattern == tokenSelf) {
 		value, err = find(q)
 	}
 	if err == nil {
@@ -316,12 +312,42 @@ func matches(headers []string, tag string) bool {
 	return false
 }
 
+// pulls goes through the pull requests of the repository, the newest first.
+func (q *query) pulls() iter.Seq[Pull] {
+	return func(yield func(Pull) bool) {
+		for pr := range q.host.newest() {
+			if q.has(pr) && !yield(pr) {
+				return
+			}
+		}
+	}
+}
+
+func (q *query) has(pr Pull) bool { return strings.EqualFold(q.repository(pr), q.slug) }
+
+// repository is the owner/name of a pull request.
+func (q *query) repository(pr Pull) string {
+	if pr.Repository == "" {
+		return q.host.Project
+	}
+	return pr.slug()
+}
+
+// isThere reports whether the repository is there: the project of the host, or one with a pull request.
+func (q *query) isThere() bool {
+	if strings.EqualFold(q.slug, q.host.Project) {
+		return true
+	}
+	for range q.pulls() {
+		return true
+	}
+	return false
+}
+
 // pull returns the pull request that q names.
 func (q *query) pull() (Pull, error) {
-	for _, pr := range q.all {
-		if strconv.Itoa(pr.Number) == q.PathValue("number") {
-			return pr, nil
-		}
+	if pr, ok := q.host.Pull(q.PathValue("number")); ok && q.has(pr) {
+		return pr, nil
 	}
 	return Pull{}, errNotFound
 }
@@ -344,8 +370,9 @@ func ofList(find func(*query, Pull) []object) func(*query) (any, error) {
 
 // commitOf returns the newest pull request that a commit or a branch belongs to.
 func (q *query) commitOf(name string) (Pull, error) {
-	for _, pr := range slices.Backward(q.all) {
-		if slices.Contains([]string{pr.Head, pr.BaseCommit, pr.Branch, pr.Base, "refs/heads/" + pr.Branch}, name) {
+	for pr := range q.pulls() {
+		if name != "" && slices.Contains([]string{pr.Head, pr.MergeCommit, pr.BaseCommit, pr.Branch, pr.Base,
+			"refs/heads/" + pr.Branch}, name) {
 			return pr, nil
 		}
 	}
@@ -358,7 +385,7 @@ func (q *query) list() (any, error) {
 	state, head, branch := cmp.Or(q.URL.Query().Get("state"), absent), q.URL.Query().Get("head"),
 		q.URL.Query().Get("source_branch")
 	found := []object{}
-	for _, pr := range slices.Backward(q.all) {
+	for pr := range q.pulls() {
 		o := q.object(pr)
 		if state != "all" && o["state"] != state || branch != "" && pr.Branch != branch && q.host.Kind.Name == gitLab ||
 			head != "" && q.host.Kind.Name == gitHub && o["head"].(object)["label"] != head {
@@ -388,8 +415,8 @@ func (q *query) open() (any, error) {
 	s := q.host.Store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, other := range s.current() {
-		if !other.isOpen() || other.Fork || other.Branch != p.Branch || other.Base != p.Base {
+	for _, other := range s.pulls {
+		if other = other.at(s.now()); !other.isOpen() || other.Fork || other.Branch != p.Branch || other.Base != p.Base {
 			continue
 		}
 		switch number := strconv.Itoa(other.Number); q.host.Kind.Name {

@@ -120,11 +120,11 @@ func TestPullRequestByState(t *testing.T) {
 		"merged": {
 			[]Action{Approve, Merge},
 			map[string]any{"state": "closed", "merged": true, "closed_at": at(2), "merged_at": at(2),
-				"merge_commit_sha": "h7", "mergeable": nil},
+				"merge_commit_sha": "h1", "mergeable": nil},
 		},
 	} {
-		a, _ := githubOf("", 0, pullOf(7, tc.actions...))
-		o := decodeGitHub[map[string]any](t, askGitHub(a, repo+"/pulls/7"))
+		a, _ := githubOf("", 0, pullOf(1, tc.actions...))
+		o := decodeGitHub[map[string]any](t, askGitHub(a, repo+"/pulls/1"))
 		if asked := len(o["requested_reviewers"].([]any)); (asked == 1) != (name == "open" || name == "reopened") {
 			t.Errorf("%s: %d reviewers are asked", name, asked)
 		}
@@ -134,9 +134,9 @@ func TestPullRequestByState(t *testing.T) {
 			}
 		}
 		for field, want := range map[string]any{
-			"number": 7.0, "html_url": "http://127.0.0.1:8787/team/docs/pull/7", "created_at": at(0),
+			"number": 1.0, "html_url": "http://127.0.0.1:8787/team/docs/pull/1", "created_at": at(0),
 			"additions": 3.0, "deletions": 2.0,
-			"changed_files": 4.0, "commits": 2.0, "url": "http://127.0.0.1:8787/github/repos/team/docs/pulls/7",
+			"changed_files": 4.0, "commits": 2.0, "url": "http://127.0.0.1:8787/github/repos/team/docs/pulls/1",
 		} {
 			if o[field] != want {
 				t.Errorf("%s: %s is %v, want %v", name, field, o[field], want)
@@ -146,7 +146,7 @@ func TestPullRequestByState(t *testing.T) {
 }
 
 func TestWhatHappened(t *testing.T) {
-	pr := pullOf(7, RequestChanges, ConvertToDraft, Ready, FailChecks, Approve, Close, Reopen, PassChecks,
+	pr := pullOf(1, RequestChanges, ConvertToDraft, Ready, FailChecks, Approve, Close, Reopen, PassChecks,
 		Merge)
 	pr.History = append([]Event{{At: afterNoon, Action: ConvertToDraft}}, pr.History...) // opened as one
 	a, _ := githubOf("", 0, pr)
@@ -161,8 +161,8 @@ func TestWhatHappened(t *testing.T) {
 		return list
 	}
 	for target, want := range map[string]string{
-		"/pulls/7/reviews": "CHANGES_REQUESTED APPROVED",
-		"/issues/7/events": "convert_to_draft ready_for_review closed reopened merged closed",
+		"/pulls/1/reviews": "CHANGES_REQUESTED APPROVED",
+		"/issues/1/events": "convert_to_draft ready_for_review closed reopened merged closed",
 	} {
 		field := map[bool]string{true: "state", false: "event"}[strings.HasSuffix(target, "reviews")]
 		if got := strings.Join(kinds(target, field), " "); got != want {
@@ -170,8 +170,8 @@ func TestWhatHappened(t *testing.T) {
 		}
 	}
 	for commit, want := range map[string]string{
-		"h7":               "1 completed success",
-		"docgauge%2Fjob_7": "1 completed success", "b000": "0",
+		"h1":               "1 completed success",
+		"docgauge%2Fjob_1": "1 completed success", "b000": "0",
 	} {
 		o := decodeGitHub[struct {
 			Count int      `json:"total_count"`
@@ -186,7 +186,7 @@ func TestWhatHappened(t *testing.T) {
 		}
 	}
 	var files []string
-	for _, f := range decodeGitHub[[]object](t, askGitHub(a, repo+"/pulls/7/files")) {
+	for _, f := range decodeGitHub[[]object](t, askGitHub(a, repo+"/pulls/1/files")) {
 		patch, _ := f["patch"].(string)
 		files = append(files, fmt.Sprint(f["status"], " ", f["previous_filename"], " ", f["filename"],
 			" ", f["additions"], " ",

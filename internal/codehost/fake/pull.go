@@ -11,20 +11,22 @@ import (
 
 // Pull is a pull request as a [Store] keeps it, and its state at a moment.
 type Pull struct {
-	Number     int       `json:"number"`            // from 1
-	Project    string    `json:"project,omitempty"` // whose documentation it changes
-	Repository string    `json:"repository"`        // owner/name, a directory of this machine, or empty: the host's project
-	Base       string    `json:"base"`              // target branch
-	BaseCommit string    `json:"base_commit"`
-	Branch     string    `json:"branch"`
-	Head       string    `json:"head"`
-	Fork       bool      `json:"fork,omitempty"` // Branch is in a fork
-	Title      string    `json:"title"`
-	Body       string    `json:"body,omitempty"`
-	Messages   []string  `json:"messages"` // of the commits, the oldest first
-	Diff       string    `json:"diff"`     // of Head against BaseCommit
-	OpenedAt   time.Time `json:"opened_at"`
-	UpdatedAt  time.Time `json:"updated_at"`
+	Number     int    `json:"number"`            // from 1
+	Project    string `json:"project,omitempty"` // whose documentation it changes
+	Repository string `json:"repository"`        // owner/name, a directory of this machine, or empty: the host's project
+	Base       string `json:"base"`              // target branch
+	BaseCommit string `json:"base_commit"`
+	Branch     string `json:"branch"`
+	Head       string `json:"head"`
+	// MergeCommit is what a merge makes of it; empty = Head.
+	MergeCommit string    `json:"merge_commit,omitempty"`
+	Fork        bool      `json:"fork,omitempty"` // Branch is in a fork
+	Title       string    `json:"title"`
+	Body        string    `json:"body,omitempty"`
+	Messages    []string  `json:"messages"` // of the commits, the oldest first
+	Diff        string    `json:"diff"`     // of Head against BaseCommit
+	OpenedAt    time.Time `json:"opened_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
 	// History is the events by time. A file has the planned ones too: an event happens when
 	// its time comes, even if no process runs then.
 	History []Event `json:"history,omitempty"`

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -16,7 +17,7 @@ type object = map[string]any
 func reposRoutes(kind string) map[string]func(*query) (any, error) {
 	const root = "/repos/{owner}/{repo}"
 	routes := map[string]func(*query) (any, error){
-		"GET " + root:                              (*query).repository,
+		"GET " + root:                              (*query).rights,
 		"GET " + root + "/pulls":                   (*query).list,
 		"POST " + root + "/pulls":                  (*query).open,
 		"GET " + root + "/pulls/{number}":          ofPull((*query).one),
@@ -49,15 +50,11 @@ func (q *query) api(format string, args ...any) string {
 
 // page is the URL of the page of a pull request.
 func (q *query) page(pr Pull) string {
-	slug := q.host.Project
-	if pr.Repository != "" {
-		slug = pr.slug()
-	}
-	return q.web + "/" + slug + q.host.linkPath(pr.Number)
+	return q.web + "/" + q.repository(pr) + q.host.linkPath(pr.Number)
 }
 
-// repository is what the token may do. Of Gitea, push is the right of the account, whatever the token may.
-func (q *query) repository() (any, error) {
+// rights is what the token may do. Of Gitea, push is the right of the account, whatever the token may.
+func (q *query) rights() (any, error) {
 	push := !q.host.ReadOnly || q.host.Kind.Name == gitea
 	return object{"full_name": q.slug, "archived": false, "has_pull_requests": true,
 		"permissions": object{"admin": false, "pull": true, "push": push}}, nil
@@ -106,8 +103,9 @@ func (q *query) object(pr Pull) object {
 		}
 	case Merged:
 		at := second(pr.Last(Merge).At)
-		// It is merged without a merge commit. The branch is deleted then, and Gitea's ref is another.
-		o["state"], o["closed_at"], o["merged"], o["merged_at"], o["merge_commit_sha"] = "closed", at, true, at, pr.Head
+		// The branch is deleted then, and Gitea's ref is another.
+		o["state"], o["closed_at"], o["merged"], o["merged_at"] = "closed", at, true, at
+		o["merge_commit_sha"] = cmp.Or(pr.MergeCommit, pr.Head)
 		if q.host.Kind.Name == gitea {
 			o["head"].(object)["ref"] = fmt.Sprintf("refs/pull/%d/head", pr.Number)
 		}
@@ -269,8 +267,8 @@ func (q *query) status() (any, error) {
 // contents is a file at ref, by default the newest commit of the base branch.
 func (q *query) contents() (any, error) {
 	name, ref := q.PathValue("path"), q.URL.Query().Get("ref")
-	if ref == "" && len(q.all) > 0 {
-		ref = q.all[0].Base
+	for pr := range q.pulls() {
+		ref = cmp.Or(ref, pr.Base)
 	}
 	if _, err := q.commitOf(ref); err != nil || q.host.File == nil {
 		return nil, errNotFound

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,15 +161,19 @@ func (s *Store) Pull(number string) (Pull, bool) {
 
 // Pulls returns the current pull requests by number.
 func (s *Store) Pulls() []Pull {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current()
+	return slices.SortedFunc(s.newest(), func(a, b Pull) int { return a.Number - b.Number })
 }
 
-func (s *Store) current() []Pull {
-	now, pulls := s.now(), make([]Pull, len(s.pulls))
-	for i, pr := range s.pulls {
-		pulls[i] = pr.at(now)
+// newest goes through the current pull requests, the newest first. The body of the loop must not use s.
+func (s *Store) newest() iter.Seq[Pull] {
+	return func(yield func(Pull) bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := s.now()
+		for _, pr := range slices.Backward(s.pulls) {
+			if !yield(pr.at(now)) {
+				return
+			}
+		}
 	}
-	return pulls
 }
