@@ -46,7 +46,7 @@ func (q *query) merge(pr Pull) object {
 		o["source_project_id"] = 2
 	}
 	if pr.isDraft() {
-		o["title"], o["detailed_merge_status"] = "Draft: "+pr.Title, "draft_status"
+		o["title"], o["detailed_merge_status"], o["reviewers"] = "Draft: "+pr.Title, "draft_status", []object{}
 	} else if pr.Review() == RequestChanges {
 		o["detailed_merge_status"] = "requested_changes"
 	}

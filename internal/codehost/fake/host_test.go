@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 var afterNoon = time.Date(2026, 10, 14, 12, 0, 0, 250e6, time.UTC)
@@ -349,5 +352,66 @@ func TestNotFound(t *testing.T) {
 		if w := ask(a, method, "/github"+repo+path); w.Code != want {
 			t.Errorf("%s: %d, want %d", target, w.Code, want)
 		}
+	}
+}
+
+// TestReadByClient: each kind of host shows a pull request, whatever happens to it, so that docgauge's client reads it.
+func TestReadByClient(t *testing.T) {
+	for _, kind := range codehost.Hosts {
+		t.Run(kind.Name, func(t *testing.T) {
+			_, now := githubOf("", 0)
+			h := NewHost(kind.Name, "team/docs", "t").Over(&Store{now: func() time.Time { return *now }})
+			h.File = func(_ context.Context, commit, path string) ([]byte, bool, error) {
+				return []byte(commit + " " + path), true, nil
+			}
+			api, token := h.Web+h.Prefix, func() (string, error) { return "t", nil }
+			c, err := codehost.New(codehost.Options{GitHubURL: api, GitLabURL: api, GiteaURL: api, GitHubToken: token,
+				GitLabToken: token, GiteaToken: token, Transport: h, Now: h.now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Add(Pull{Branch: "b", Base: "main", BaseCommit: "b000", Head: "h1", MergeCommit: "m", Title: "Fix it", Diff: diff},
+				ConvertToDraft)
+			pr := journal.PullRequest{Link: h.Link(1)}
+			at := map[Action]time.Time{}
+			for _, step := range []struct {
+				do   Action
+				want string
+			}{
+				{"", "draft"}, {PassChecks, "draft success"}, {Ready, "open review_required success"},
+				{RequestChanges, "open changes_requested success"}, {Approve, "open approved success"},
+				{FailChecks, "open approved failure"}, {Close, "closed approved failure"}, {Reopen, "open approved failure"},
+				{Merge, "merged approved failure"},
+			} {
+				if *now = now.Add(time.Minute); step.do != "" {
+					if at[step.do] = second(*now); h.Act(1, Event{Action: step.do}) != nil {
+						t.Fatal(step.do)
+					}
+				}
+				if pr, err = c.Read(t.Context(), pr); err != nil {
+					t.Fatalf("after %q: %v", step.do, err)
+				}
+				got := strings.Join(strings.Fields(fmt.Sprint(pr.State, " ", pr.Review, " ", pr.Checks)), " ")
+				if got != step.want {
+					t.Errorf("after %q: %s, want %s", step.do, got, step.want)
+				}
+			}
+			for what, times := range map[string][2]time.Time{
+				"created": {pr.Created, second(afterNoon.Add(time.Hour))}, "ready": {pr.Ready, at[Ready]},
+				"reviewed": {pr.FirstReview, at[RequestChanges]}, "reopened": {pr.Reopened, at[Reopen]},
+				"merged": {pr.Merged, at[Merge]},
+			} {
+				if !times[0].Equal(times[1]) {
+					t.Errorf("%s %s, want %s", what, times[0], times[1])
+				}
+			}
+			want := []string{"guides/errors.mdx", "new.md", "old.md", "gone.md", "come.md"}
+			if d := cmp.Diff(want, pr.Changed); d != "" || pr.Additions != 3 || pr.Deletions != 2 || pr.Files != 4 {
+				t.Errorf("%s %+v", d, pr)
+			}
+			if text, err := c.File(t.Context(), pr, "my docs/docs.json"); err != nil || string(text) != "m my docs/docs.json" {
+				t.Errorf("%s, %v", text, err)
+			}
+		})
 	}
 }
