@@ -244,7 +244,7 @@ func TestRightsOfToken(t *testing.T) {
 	}{
 		"good":      {func(*fake.Host) {}, ""},
 		"wrong":     {func(s *fake.Host) { s.Token = "other" }, "status 401 Unauthorized"},
-		"private":   {func(s *fake.Host) { s.Private = true }, "a token that may read it"},
+		"private":   {func(s *fake.Host) { s.Project = "docs-team/other" }, "a token that may read it"},
 		"read only": {func(s *fake.Host) { s.ReadOnly = true }, "the token "},
 	} {
 		t.Run(name, func(t *testing.T) {

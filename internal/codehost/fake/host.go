@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -11,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	slashpath "path"
 	"slices"
@@ -40,8 +41,8 @@ type Host struct {
 	Token string
 	// Prefix is the path before the API, Web the URL of the pages, without a slash at the end.
 	Prefix, Web string
-	// ReadOnly is a token that may read only; with Private, the token does not even see the project.
-	ReadOnly, Private bool
+	// ReadOnly is a token that may read the repository alone.
+	ReadOnly bool
 	// PerPage is the most entries of a list at once, 0 = what the kind of host has.
 	PerPage int
 	// Limit is the number of requests that GitHub answers in an hour, 0 = DefaultLimit.
@@ -128,7 +129,7 @@ func (h *Host) ServeAt(w http.ResponseWriter, r *http.Request, web string) {
 	// A GitHub Enterprise Server has a path before its API, which its clients add.
 	below := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, h.Prefix), h.Kind.Suffix) }
 	inner.URL = &url.URL{Path: below(r.URL.Path), RawPath: below(r.URL.EscapedPath()), RawQuery: r.URL.RawQuery}
-	answer := &recorder{header: http.Header{}}
+	answer := httptest.NewRecorder()
 	if refused := h.admit(answer, inner); refused != nil {
 		h.refuse(answer, refused)
 	} else if !strings.HasPrefix(r.URL.Path, h.Prefix) || slashpath.Clean(inner.URL.Path) != inner.URL.Path {
@@ -137,9 +138,12 @@ func (h *Host) ServeAt(w http.ResponseWriter, r *http.Request, web string) {
 	} else {
 		h.mux.ServeHTTP(answer, inner)
 	}
-	if h.Fault == nil || !h.Fault(w, r, true) {
-		answer.send(w)
+	if h.Fault != nil && h.Fault(w, r, true) {
+		return
 	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes()) // the client may be gone
 }
 
 type webKey struct{}
@@ -155,13 +159,9 @@ func (h *Host) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 			panic(p)
 		}
 	}()
-	answer := &recorder{header: http.Header{}}
-	if r.Body == nil {
-		r = r.Clone(r.Context())
-		r.Body = http.NoBody
-	}
+	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, r)
-	return answer.response(r), nil
+	return answer.Result(), nil
 }
 
 // refusal is an error response; without a message it is what the kind of host says.
@@ -269,7 +269,7 @@ func (h *Host) respond(w http.ResponseWriter, r *http.Request, find func(*query)
 	var value any
 	var body []byte
 	err := error(errNotFound)
-	if !h.Private && (q.isThere() || r.Pattern == tokenSelf) {
+	if q.isThere() || r.Pattern == tokenSelf {
 		value, err = find(q)
 	}
 	if err == nil {
@@ -475,41 +475,3 @@ func page[T any](q *query, list []T) []T {
 	from := min((number-1)*size, len(list))
 	return append([]T{}, list[from:min(from+size, len(list))]...)
 }
-
-// recorder holds a response until its request had its effect.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header { return r.header }
-
-func (r *recorder) WriteHeader(status int) { r.status = cmp.Or(r.status, status) }
-
-func (r *recorder) Write(text []byte) (int, error) {
-	r.WriteHeader(http.StatusOK)
-	return r.body.Write(text)
-}
-
-// send sends the response to w. The client may be gone.
-func (r *recorder) send(w http.ResponseWriter) {
-	for name, values := range r.header {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body.Bytes())
-}
-
-func (r *recorder) response(to *http.Request) *http.Response {
-	body := bytes.NewReader(r.body.Bytes())
-	return &http.Response{StatusCode: cmp.Or(r.status, http.StatusOK), Header: r.header, Request: to,
-		ContentLength: body.Size(), Body: struct {
-			*bytes.Reader
-			nopClose
-		}{body, nopClose{}}}
-}
-
-type nopClose struct{}
-
-func (nopClose) Close() error { return nil }

@@ -412,6 +412,12 @@ func TestReadByClient(t *testing.T) {
 			if text, err := c.File(t.Context(), pr, "my docs/docs.json"); err != nil || string(text) != "m my docs/docs.json" {
 				t.Errorf("%s, %v", text, err)
 			}
+			// Of Gitea alone, such a token does not read the times at which it became ready and was reopened.
+			h.ReadOnly = true
+			pr, err = c.Read(t.Context(), journal.PullRequest{Link: h.Link(1)})
+			if hidden := pr.Reopened.IsZero(); err != nil || pr.State != journal.PullMerged || hidden != (kind.Name == gitea) {
+				t.Errorf("with a token for the repository alone: %+v, %v", pr, err)
+			}
 		})
 	}
 }

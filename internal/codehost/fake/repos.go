@@ -27,7 +27,7 @@ func reposRoutes(kind string) map[string]func(*query) (any, error) {
 		"GET " + root + "/contents/{path...}":      (*query).contents,
 	}
 	if kind == gitea {
-		routes["GET "+root+"/issues/{number}/timeline"] = ofList((*query).timeline)
+		routes["GET "+root+"/issues/{number}/timeline"] = (*query).timeline
 		return routes
 	}
 	routes["GET "+root+"/issues/{number}/events"] = ofList((*query).events)
@@ -177,8 +177,13 @@ func (q *query) reviews(pr Pull) []object {
 	return list
 }
 
-func (q *query) timeline(pr Pull) []object {
-	return q.happenings(pr, issueEvents, "type", "created_at")
+// timeline is the events of Gitea. A token for the repository alone may not read them.
+func (q *query) timeline() (any, error) {
+	if q.host.ReadOnly {
+		return nil, &refusal{status: http.StatusForbidden,
+			message: "token does not have at least one of required scope(s): [read:issue]"}
+	}
+	return ofList(func(q *query, pr Pull) []object { return q.happenings(pr, issueEvents, "type", "created_at") })(q)
 }
 
 // events returns the events of a pull request besides reviews.
