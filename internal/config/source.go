@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/secretfile"
@@ -84,13 +85,38 @@ func (f EnvFile) relative() string {
 
 // ParseSource reads the environment and the text of a file; path is for messages.
 func ParseSource(path, text string) *Source {
-	s := &Source{File: EnvFile{Path: path}, environ: map[string]string{}}
-	for _, pair := range os.Environ() {
-		key, value, _ := strings.Cut(pair, "=")
-		s.environ[key] = value
-	}
+	processEnv.Lock()
+	s := &Source{File: EnvFile{Path: path}, environ: environ()}
+	processEnv.Unlock()
 	s.parse(text)
 	return s
+}
+
+// processEnv guards our variables in the environment of this process, which has values of the file, secrets among
+// them, while they are decoded. No child inherits them: commands decode before they start one, and serve, which
+// decodes again at a reload, starts none.
+var processEnv sync.Mutex
+
+// environ returns the environment of this process.
+func environ() map[string]string {
+	out := map[string]string{}
+	for _, pair := range os.Environ() {
+		key, value, _ := strings.Cut(pair, "=")
+		out[key] = value
+	}
+	return out
+}
+
+// setenv sets a variable of this process, or unsets it. It does not touch one that stays the same: a library may be
+// reading it.
+func setenv(key, value string, set bool) error {
+	switch former, was := os.LookupEnv(key); {
+	case was && !set:
+		return os.Unsetenv(key)
+	case set && (!was || former != value):
+		return os.Setenv(key, value)
+	}
+	return nil
 }
 
 // Only returns a source in which of all variables of docgauge only the named ones can be set, and
@@ -180,27 +206,17 @@ func (s *Source) checkNames(p *Problems) {
 }
 
 // Export makes the variables of libraries those of this process, because libraries read them only
-// there. It does not touch what stays the same: a library may be reading it.
+// there.
 func (s *Source) Export() error {
-	var keys []string
-	for _, pair := range os.Environ() {
-		key, _, _ := strings.Cut(pair, "=")
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(environ()))
 	for _, l := range s.lines {
 		keys = append(keys, l.key)
 	}
 	var errs []error
 	for _, key := range keys {
-		if !libraryKeys.MatchString(key) {
-			continue
-		}
-		value, set := s.Lookup(key)
-		switch former, was := os.LookupEnv(key); {
-		case was && !set:
-			errs = append(errs, os.Unsetenv(key))
-		case set && (!was || former != value):
-			errs = append(errs, os.Setenv(key, value))
+		if libraryKeys.MatchString(key) {
+			value, set := s.Lookup(key)
+			errs = append(errs, setenv(key, value, set))
 		}
 	}
 	return errors.Join(errs...)
@@ -233,7 +249,7 @@ func (s *Source) checkFixed(former *Source, was, is Config) error {
 	const remedy = ": serve cannot change it while it runs: restart it, or set it back; nothing was reloaded"
 	for _, v := range Variables() {
 		name := strings.TrimPrefix(v.Name, prefix)
-		if slices.Contains(fixed, name) && !reflect.DeepEqual(v.in(&was), v.in(&is)) {
+		if slices.Contains(fixed, name) && !reflect.DeepEqual(v.in(&was).Interface(), v.in(&is).Interface()) {
 			p.add("%s%s", v.Name, remedy)
 		}
 	}
