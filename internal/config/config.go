@@ -54,11 +54,11 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 	p := slices.Clone(s.Problems)
 	s.checkNames(&p)
 	s.decode(&c, &p)
-	for _, secret := range c.Secrets() {
-		if file, ok := s.Lookup(secret.Variable + "_FILE"); ok {
+	for _, v := range Variables() {
+		if file, ok := s.Lookup(v.Name + "_FILE"); ok && v.Secret {
 			// The key of a site does not exist before one of the commands that do not need it has made it.
-			spare := secret.Variable == "DOCGAUGE_API_KEY" && n&NeedAPI == 0
-			c.readSecret(secret, file, spare, &p)
+			spare := v.Name == "DOCGAUGE_API_KEY" && n&NeedAPI == 0
+			c.readSecret(v, file, spare, &p)
 		}
 	}
 	c.require(n, &p)
@@ -84,19 +84,17 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 // first problem; so that environment has the values of the source until all are decoded, and each pass does without
 // the bad value of the former one.
 func (s *Source) decode(c *Config, p *Problems) {
+	former := environ()
 	processEnv.Lock()
 	defer processEnv.Unlock()
-	former := environ()
-	for _, v := range Variables() {
-		value, set := s.Lookup(v.Name)
-		p.join(setenv(v.Name, value, set))
-	}
-	defer func() {
+	put := func(lookup func(name string) (value string, set bool)) {
 		for _, v := range Variables() {
-			value, set := former[v.Name]
+			value, set := lookup(v.Name)
 			p.join(setenv(v.Name, value, set))
 		}
-	}()
+	}
+	put(s.Lookup)
+	defer put(func(name string) (value string, set bool) { value, set = former[name]; return })
 	for range Variables() {
 		err := envconfig.Process("", c)
 		bad, isValue := errors.AsType[*envconfig.ParseError](err)
@@ -110,10 +108,10 @@ func (s *Source) decode(c *Config, p *Problems) {
 }
 
 // readSecret reads a secret that is given as a file. A spare one can be missing.
-func (c *Config) readSecret(secret secretSetting, path string, spare bool, p *Problems) {
-	c.SecretFiles[secret.Variable] = path
-	if secret.Value != "" {
-		p.add("%[1]s and %[1]s_FILE: set one of them", secret.Variable)
+func (c *Config) readSecret(v Variable, path string, spare bool, p *Problems) {
+	c.SecretFiles[v.Name] = path
+	if v.in(c).String() != "" {
+		p.add("%[1]s and %[1]s_FILE: set one of them", v.Name)
 		return
 	}
 	file, err := secretfile.ReadFile(path)
@@ -122,17 +120,16 @@ func (c *Config) readSecret(secret secretSetting, path string, spare bool, p *Pr
 	case spare && (errors.Is(err, fs.ErrNotExist) || err == nil && text == ""):
 		return
 	case err != nil:
-		p.add("%s_FILE: %v", secret.Variable, err)
+		p.add("%s_FILE: %v", v.Name, err)
 		return
 	case text == "":
-		p.add("%s_FILE: the file is empty", secret.Variable)
+		p.add("%s_FILE: the file is empty", v.Name)
 	}
 	// In a container the file may belong to another user, so that its mode cannot be changed.
 	if file.WorldReadable() && file.Own {
 		c.Warnings = append(c.Warnings, fmt.Sprintf(
 			"%s_FILE: every user of this machine can read the file (mode %04o): chmod 600 %s",
-			secret.Variable, file.Mode, path))
+			v.Name, file.Mode, path))
 	}
-	i := slices.IndexFunc(Variables(), func(v Variable) bool { return v.Name == secret.Variable })
-	Variables()[i].in(c).SetString(text)
+	v.in(c).SetString(text)
 }

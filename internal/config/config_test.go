@@ -83,6 +83,8 @@ func TestValues(t *testing.T) {
 		"GITEA_TOKEN=a b":                            "DOCGAUGE_GITEA_TOKEN: want one token",
 		"GITEA_URL=git.example.com":                  "DOCGAUGE_GITEA_URL: want",
 		"MAX_REVIEW_AGE=366d":                        "DOCGAUGE_MAX_REVIEW_AGE: ",
+		"RUN_TIMEOUT=59s":                            "DOCGAUGE_RUN_TIMEOUT: 59s is not from 1m0s to 720h0m0s",
+		"CONCURRENCY=65":                             "DOCGAUGE_CONCURRENCY: 65 is not from 1 to 64",
 		"MAX_OPEN_PULL_REQUESTS=-1":                  "DOCGAUGE_MAX_OPEN_PULL_REQUESTS: ",
 		"SINKS=parquet, delta,parquet":               `DOCGAUGE_SINKS: sink "parquet": listed twice`,
 		"PROJECTS=prj_a,prj_b,prj_a":                 `DOCGAUGE_PROJECTS: project id "prj_a": listed twice`,
@@ -150,7 +152,7 @@ func TestSettings(t *testing.T) {
 	for i := range c.NumField() {
 		f, name := c.Field(i), c.Field(i).Tag.Get("envconfig")
 		switch {
-		case name == "" && (f.Tag.Get("group") != "" || f.Tag.Get("ignored") == "true"):
+		case name == "" && f.Tag.Get("ignored") == "true":
 		case !strings.HasPrefix(name, prefix), f.Tag.Get("desc") == "", names[name]:
 			t.Errorf("field %s: the name %q, without %s or a meaning, or twice", f.Name, name, prefix)
 		}
@@ -160,9 +162,8 @@ func TestSettings(t *testing.T) {
 	file := writeEnvFile(t, 0o644, " sbx_of-the-file\n")
 	t.Setenv("DOCGAUGE_WRITE_API_KEY_FILE", file)
 	got, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
-	want := secretSetting{"DOCGAUGE_WRITE_API_KEY", "sbx_of-the-file", file, true}
-	if err != nil || !slices.Contains(got.Secrets(), want) || len(got.Warnings) != 1 {
-		t.Errorf("%v, %v, %q", got.Secrets(), err, got.Warnings)
+	if err != nil || got.WriteAPIKey != "sbx_of-the-file" || len(got.RestartSecrets()) > 0 || len(got.Warnings) != 1 {
+		t.Errorf("%v, %v, %q", got, err, got.Warnings)
 	}
 	for text, want := range map[string]string{
 		"": "DOCGAUGE_WRITE_API_KEY_FILE: the file is empty", "a b": "DOCGAUGE_WRITE_API_KEY: ",
@@ -179,11 +180,12 @@ func TestSettings(t *testing.T) {
 // is none; a variable of another program is no setting; children inherit nothing of the file, whatever is wrong in it.
 func TestEnvironment(t *testing.T) {
 	clearVariables(t)
-	for name, value := range map[string]string{
-		"DOCGAUGE_BUDGET": "", "DOCGAUGE_SETTLE": "", "DOCGAUGE_OPEN_WINDOWS": "", "DOCGAUGE_TIMEOUT": "9s",
-		"GITHUB_TOKEN": "of-git", "BUDGET": "1", "GITHUBTOKEN": "of-git", "SECRETFILES": "DOCGAUGE_API_KEY:x",
-		"BUILD_VERSION": "1", "WARNINGS": "one",
+	for _, text := range []string{
+		"DOCGAUGE_BUDGET=", "DOCGAUGE_SETTLE=", "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_SITE_METRICS_ADDRESS=",
+		"DOCGAUGE_TIMEOUT=9s", "GITHUB_TOKEN=of-git", "BUDGET=1", "GITHUBTOKEN=of-git", "SECRETFILES=a:b",
+		"BUILD_VERSION=1", "WARNINGS=one",
 	} {
+		name, value, _ := strings.Cut(text, "=")
 		t.Setenv(name, value)
 	}
 	before := os.Environ()
@@ -194,8 +196,8 @@ func TestEnvironment(t *testing.T) {
 		c, err := s.Load(NeedNothing, time.Now())
 		found, _ := errors.AsType[Problems](err)
 		if len(found) != problems || c.APIKey != "sbx_of-the-file" || c.Budget != 90 || c.Settle == 0 ||
-			len(c.OpenWindows) > 0 || c.Timeout != Duration(9*time.Second) || c.GitHubToken != "" ||
-			len(c.SecretFiles)+len(c.Warnings) > 0 || c.Build != (Build{}) {
+			c.Timeout != Duration(9*time.Second) || len(c.OpenWindows) > 0 || c.SiteMetricsAddress != "" ||
+			c.GitHubToken != "" || len(c.SecretFiles)+len(c.Warnings) > 0 || c.Build != (Build{}) {
 			t.Errorf("%s: %+v, %v", text, c, err)
 		}
 		inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return slices.Contains(before, v) })

@@ -14,10 +14,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/agext/levenshtein"
 	"github.com/dustin/go-humanize"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 )
 
@@ -141,7 +141,6 @@ type hosts []string
 // hostForm is a host name in lower case, without a port.
 var hostForm = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
-// Decode reads a comma-separated list.
 func (h *hosts) Decode(s string) error {
 	*h = nil
 	for _, part := range split(s) {
@@ -163,10 +162,9 @@ func (w *Windows) Decode(s string) (err error) {
 	return err
 }
 
-// Reports are the reports to export.
+// Reports are the reports to export, visitors among them.
 type Reports []analytics.Report
 
-// Decode reads a comma-separated list, which has visitors.
 func (r *Reports) Decode(s string) error {
 	out, err := listOf("report", s, analytics.ParseReport, analytics.Report.String)
 	if err != nil {
@@ -213,6 +211,8 @@ func (d *Duration) Decode(s string) error {
 	*d = Duration(v)
 	return nil
 }
+
+func (d Duration) String() string { return time.Duration(d).String() }
 
 // Count is a whole number, not negative.
 type Count int
@@ -294,14 +294,13 @@ func (f *logFormat) Decode(s string) error {
 	if s == "logfmt" {
 		s = "text"
 	}
-	*f = logFormat(s)
-	return oneOf(s, "text", "json")
+	return oneOf(f, s, "text", "json")
 }
 
 // didYouMean names the nearest known variable, if one is near.
 func didYouMean(name string) string {
 	const longest = 64 // bytes of a name that is compared
-	edits := func(v Variable) int { return levenshtein.Distance(name, v.Name, nil) }
+	edits := func(v Variable) int { return format.Edits(name, v.Name) }
 	if len(name) <= longest {
 		best := slices.MinFunc(Variables(), func(a, b Variable) int { return cmp.Compare(edits(a), edits(b)) })
 		if edits(best) <= 3 {
@@ -319,17 +318,16 @@ const (
 	NotifySlack NotifyFormat = "slack"
 )
 
-func (f *NotifyFormat) Decode(s string) error {
-	*f = NotifyFormat(s)
-	return oneOf(s, string(NotifyJSON), string(NotifySlack))
-}
+func (f *NotifyFormat) Decode(s string) error { return oneOf(f, s, NotifyJSON, NotifySlack) }
 
-// oneOf returns an error unless the text is one of two.
-func oneOf(s, one, other string) error {
-	if s != one && s != other {
-		return fmt.Errorf("%.40q: want %s or %s", s, one, other)
+// oneOf reads one of the words.
+func oneOf[T ~string](to *T, s string, words ...T) error {
+	if *to = T(s); slices.Contains(words, *to) {
+		return nil
 	}
-	return nil
+	last := len(words) - 1
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(words[:last]), " ", ", "), "[]")
+	return fmt.Errorf("%.40q: want %s or %s", s, list, words[last])
 }
 
 // Percent is a percentage; the sign may be left out.
@@ -363,10 +361,5 @@ func ParseHookURL(variable string, raw Secret) (*url.URL, error) {
 type NewState string
 
 func (n *NewState) Decode(s string) error {
-	switch jobs.NewState(s) {
-	case jobs.Refuse, jobs.Submit, jobs.Skip:
-		*n = NewState(s)
-		return nil
-	}
-	return fmt.Errorf("%.40q: want refuse, submit or skip", s)
+	return oneOf((*jobs.NewState)(n), s, jobs.Refuse, jobs.Submit, jobs.Skip)
 }
