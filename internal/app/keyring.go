@@ -62,16 +62,13 @@ func (k *keyring) Watch(ctx context.Context, log *slog.Logger, changed func()) {
 func (a *App) WatchSecrets(ctx context.Context) {
 	warned := map[string]bool{}
 	for clock.Sleep(ctx, pollFiles) == nil {
-		for _, s := range a.Config.Secrets() {
-			if s.File == "" || s.Live {
-				continue
+		for variable, value := range a.Config.RestartSecrets() {
+			now, err := secretfile.Read(a.Config.SecretFiles[variable])
+			outdated := err == nil && now != "" && now != string(value)
+			if outdated && !warned[variable] {
+				a.Log.Warn("secret has changed: send SIGHUP, or restart, to use the new one", "variable", variable)
 			}
-			now, err := secretfile.Read(s.File)
-			outdated := err == nil && now != "" && now != string(s.Value)
-			if outdated && !warned[s.Variable] {
-				a.Log.Warn("secret has changed: send SIGHUP, or restart, to use the new one", "variable", s.Variable)
-			}
-			warned[s.Variable] = outdated
+			warned[variable] = outdated
 		}
 	}
 }

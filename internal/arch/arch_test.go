@@ -103,6 +103,7 @@ var owner = map[string][]string{
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"github.com/jackc":                       {"sinks/postgres"},
 	"github.com/klauspost/compress":          {"internal/deltalog", "internal/site/logs"},
+	"github.com/kelseyhightower/envconfig":   {"internal/config"},
 	"github.com/mattn/go-runewidth":          {"internal/cli/render"},
 	"github.com/modelcontextprotocol":        {"internal/mcp"},
 	"github.com/prometheus/client_golang":    {"exporter", "internal/site"},

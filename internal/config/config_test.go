@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,14 +29,6 @@ func FuzzConfig(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		for _, v := range Variables() {
-			if v.field < 0 {
-				continue
-			}
-			if err := v.decode(new(Config), value); err != nil && len(err.Error()) > 1200 && len(value) > 1200 {
-				t.Errorf("%s: a message of %d bytes", v.Name, len(err.Error()))
-			}
-		}
 		if strings.ContainsRune(value, 0) || len(value) < 8 {
 			return // not possible in an environment; too short to recognize in the message
 		}
@@ -89,6 +83,8 @@ func TestValues(t *testing.T) {
 		"GITEA_TOKEN=a b":                            "DOCGAUGE_GITEA_TOKEN: want one token",
 		"GITEA_URL=git.example.com":                  "DOCGAUGE_GITEA_URL: want",
 		"MAX_REVIEW_AGE=366d":                        "DOCGAUGE_MAX_REVIEW_AGE: ",
+		"RUN_TIMEOUT=59s":                            "DOCGAUGE_RUN_TIMEOUT: 59s is not from 1m0s to 720h0m0s",
+		"CONCURRENCY=65":                             "DOCGAUGE_CONCURRENCY: 65 is not from 1 to 64",
 		"MAX_OPEN_PULL_REQUESTS=-1":                  "DOCGAUGE_MAX_OPEN_PULL_REQUESTS: ",
 		"SINKS=parquet, delta,parquet":               `DOCGAUGE_SINKS: sink "parquet": listed twice`,
 		"PROJECTS=prj_a,prj_b,prj_a":                 `DOCGAUGE_PROJECTS: project id "prj_a": listed twice`,
@@ -149,27 +145,25 @@ func TestCapsWithoutToken(t *testing.T) {
 	}
 }
 
-// TestSettings: each setting has a field, and each field a setting; a secret can be a file.
+// TestSettings: each field is a setting with a whole name and a meaning, or is not read from the environment; a secret
+// can be a file.
 func TestSettings(t *testing.T) {
-	c := reflect.TypeFor[Config]()
-	fields := 0
-	for _, v := range Variables() {
-		if v.field >= 0 {
-			fields++
-		} else if v.Meaning != "" && v.Name != "DOCGAUGE_ENV_FILE" {
-			t.Errorf("%s has no field", v.Name)
+	c, names := reflect.TypeFor[Config](), map[string]bool{}
+	for i := range c.NumField() {
+		f, name := c.Field(i), c.Field(i).Tag.Get("envconfig")
+		switch {
+		case name == "" && f.Tag.Get("ignored") == "true":
+		case !strings.HasPrefix(name, prefix), f.Tag.Get("desc") == "", names[name]:
+			t.Errorf("field %s: the name %q, without %s or a meaning, or twice", f.Name, name, prefix)
 		}
-	}
-	if want := c.NumField() - len([]string{"SecretFiles", "Build", "Warnings"}); fields != want {
-		t.Errorf("%d settings for %d fields", fields, want)
+		names[name] = true
 	}
 	clearVariables(t)
 	file := writeEnvFile(t, 0o644, " sbx_of-the-file\n")
 	t.Setenv("DOCGAUGE_WRITE_API_KEY_FILE", file)
 	got, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
-	want := secretSetting{"DOCGAUGE_WRITE_API_KEY", "sbx_of-the-file", file, true}
-	if err != nil || !slices.Contains(got.Secrets(), want) || len(got.Warnings) != 1 {
-		t.Errorf("%v, %v, %q", got.Secrets(), err, got.Warnings)
+	if err != nil || got.WriteAPIKey != "sbx_of-the-file" || len(got.RestartSecrets()) > 0 || len(got.Warnings) != 1 {
+		t.Errorf("%v, %v, %q", got, err, got.Warnings)
 	}
 	for text, want := range map[string]string{
 		"": "DOCGAUGE_WRITE_API_KEY_FILE: the file is empty", "a b": "DOCGAUGE_WRITE_API_KEY: ",
@@ -180,6 +174,56 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
+}
+
+// TestEnvironment: what envconfig makes of the environment of the process, which is all that it reads. An empty value
+// is none; a variable of another program is no setting; children inherit nothing of the file, whatever is wrong in it.
+func TestEnvironment(t *testing.T) {
+	clearVariables(t)
+	for _, text := range []string{
+		"DOCGAUGE_BUDGET=", "DOCGAUGE_SETTLE=", "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_SITE_METRICS_ADDRESS=",
+		"DOCGAUGE_TIMEOUT=9s", "GITHUB_TOKEN=of-git", "BUDGET=1", "GITHUBTOKEN=of-git", "SECRETFILES=a:b",
+		"BUILD_VERSION=1", "WARNINGS=one",
+	} {
+		name, value, _ := strings.Cut(text, "=")
+		t.Setenv(name, value)
+	}
+	before := os.Environ()
+	for text, problems := range map[string]int{
+		"DOCGAUGE_SETTLE=5h": 0, "DOCGAUGE_TIMEOUT=soon": 0, "DOCGAUGE_CONCURRENCY=many\nDOCGAUGE_SPOOL_MAX=much": 2,
+	} {
+		s := ParseSource("x.env", "DOCGAUGE_API_KEY=sbx_of-the-file\nDOCGAUGE_BUDGET=\n"+text)
+		c, err := s.Load(NeedNothing, time.Now())
+		found, _ := errors.AsType[Problems](err)
+		if len(found) != problems || c.APIKey != "sbx_of-the-file" || c.Budget != 90 || c.Settle == 0 ||
+			c.Timeout != Duration(9*time.Second) || len(c.OpenWindows) > 0 || c.SiteMetricsAddress != "" ||
+			c.GitHubToken != "" || len(c.SecretFiles)+len(c.Warnings) > 0 || c.Build != (Build{}) {
+			t.Errorf("%s: %+v, %v", text, c, err)
+		}
+		inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return slices.Contains(before, v) })
+		if len(os.Environ()) != len(before) || len(inherited) > 0 {
+			t.Errorf("%s: children inherit %q", text, inherited)
+		}
+	}
+}
+
+// TestSourceWhileDecoding: a source that is made while another one is decoded has nothing of that one's file.
+func TestSourceWhileDecoding(t *testing.T) {
+	clearVariables(t)
+	loads := sync.WaitGroup{}
+	loads.Go(func() {
+		s := ParseSource("x.env", "DOCGAUGE_API_KEY=sbx_of-the-file\n")
+		for range 200 {
+			_, _ = s.Load(NeedNothing, time.Now())
+		}
+	})
+	for range 200 {
+		if _, set := ParseSource("", "").Lookup("DOCGAUGE_API_KEY"); set {
+			t.Error("the environment has the key of the file")
+			break
+		}
+	}
+	loads.Wait()
 }
 
 // TestSpareKey: only commands that ask the API need the file of its key. Those of a site make it.
@@ -221,9 +265,8 @@ func TestSettingsAreUsed(t *testing.T) {
 	check(t, err)
 	all := reflect.TypeFor[Config]()
 	for _, f := range reflect.VisibleFields(all) {
-		if name := f.Tag.Get("env"); name != "" && !used[f.Name] {
-			t.Errorf("DOCGAUGE_%s has no effect: nothing outside this package, and nothing in options.go, reads "+
-				"Config.%s",
+		if name := f.Tag.Get("envconfig"); name != "" && f.Name != "_" && !used[f.Name] {
+			t.Errorf("%s has no effect: nothing outside this package, and nothing in options.go, reads Config.%s",
 				name, f.Name)
 		}
 	}

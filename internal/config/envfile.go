@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -51,10 +50,10 @@ var libraryKeys = regexp.MustCompile(`^(AWS_[A-Z0-9_]+|(HTTPS?|NO)_PROXY|(https?
 var librarySecrets = regexp.MustCompile(`SECRET|TOKEN$|(?i:_PROXY$)`)
 
 func checkKey(key string) error {
-	switch {
+	switch _, ours := variable(key); {
 	case key == prefix+"ENV_FILE":
 		return fmt.Errorf("%s: a file of settings cannot name another", key)
-	case libraryKeys.MatchString(key), isVariable(key):
+	case libraryKeys.MatchString(key), ours:
 		return nil
 	case strings.HasPrefix(key, prefix):
 		return fmt.Errorf("%.80s: unknown variable%s", key, didYouMean(key))
@@ -68,15 +67,12 @@ func checkKey(key string) error {
 // variableName matches the names of variables, which secrets do not look like.
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,39}$`)
 
-func isVariable(key string) bool {
-	return slices.ContainsFunc(Variables(), func(v Variable) bool { return v.Name == key })
-}
-
 func isSecret(key string) bool {
 	if libraryKeys.MatchString(key) {
 		return librarySecrets.MatchString(key)
 	}
-	return slices.ContainsFunc(Variables(), func(v Variable) bool { return v.Name == key && v.Secret })
+	v, _ := variable(key)
+	return v.Secret
 }
 
 var envKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/secretfile"
@@ -29,6 +30,7 @@ type Source struct {
 	lines   []envLine
 	flags   map[string]Flag
 	environ map[string]string
+	dropped func(key string) bool // the variables that do not count; nil = none
 }
 
 // EnvFile is a file of settings.
@@ -72,41 +74,59 @@ func ReadSource(from EnvFile, flags map[string]Flag) *Source {
 
 // relative says where a relative path begins, in an error.
 func (f EnvFile) relative() string {
-	if filepath.IsAbs(f.Path) {
-		return ""
+	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(f.Path) {
+		return fmt.Sprintf(", in %s: the path is relative; give the absolute one", dir)
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf(", in %s: the path is relative; give the absolute one", dir)
+	return ""
 }
 
 // ParseSource reads the environment and the text of a file; path is for messages.
 func ParseSource(path, text string) *Source {
-	s := &Source{File: EnvFile{Path: path}, environ: map[string]string{}}
-	for _, pair := range os.Environ() {
-		key, value, _ := strings.Cut(pair, "=")
-		s.environ[key] = value
-	}
+	s := &Source{File: EnvFile{Path: path}, environ: environ()}
 	s.parse(text)
 	return s
+}
+
+// processEnv guards our variables in the environment of this process, which has values of the file, secrets among
+// them, while they are decoded. No child inherits them: commands decode before they start one, and serve, which
+// decodes again at a reload, starts none.
+var processEnv sync.Mutex
+
+// environ returns the environment of this process.
+func environ() map[string]string {
+	processEnv.Lock()
+	defer processEnv.Unlock()
+	out := map[string]string{}
+	for _, pair := range os.Environ() {
+		key, value, _ := strings.Cut(pair, "=")
+		out[key] = value
+	}
+	return out
+}
+
+// setenv sets a variable of this process, or unsets it. It does not touch one that stays the same: a library may be
+// reading it.
+func setenv(key, value string, set bool) error {
+	switch former, was := os.LookupEnv(key); {
+	case was && !set:
+		return os.Unsetenv(key)
+	case set && (!was || former != value):
+		return os.Setenv(key, value)
+	}
+	return nil
 }
 
 // Only returns a source in which of all variables of docgauge only the named ones can be set, and
 // the files of named secrets. Variables of libraries and unknown names stay.
 func (s *Source) Only(names ...string) *Source {
-	dropped := func(key string) bool {
+	only := *s
+	only.dropped = func(key string) bool {
 		if secret := strings.TrimSuffix(key, "_FILE"); isSecret(secret) {
 			key = secret
 		}
-		return isVariable(key) && !slices.Contains(names, key)
+		_, ours := variable(key)
+		return ours && !slices.Contains(names, key)
 	}
-	only := *s
-	only.flags, only.environ, only.lines = maps.Clone(s.flags), maps.Clone(s.environ), slices.Clone(s.lines)
-	maps.DeleteFunc(only.flags, func(key string, _ Flag) bool { return dropped(key) })
-	maps.DeleteFunc(only.environ, func(key, _ string) bool { return dropped(key) })
-	only.lines = slices.DeleteFunc(only.lines, func(l envLine) bool { return dropped(l.key) })
 	return &only
 }
 
@@ -116,17 +136,18 @@ const (
 	sourceEnvironment = "environment"
 )
 
-// emptyMeansNone are those of our variables whose empty value has a meaning.
-var emptyMeansNone = []string{prefix + "OPEN_WINDOWS", prefix + "SITE_METRICS_ADDRESS"}
-
 // isSet reports whether a variable with this value counts as set.
 func isSet(key, value string) bool {
-	return value != "" || slices.Contains(emptyMeansNone, key) || !strings.HasPrefix(key, prefix)
+	v, ours := variable(key)
+	return value != "" || !ours || v.tag.Get("empty") != ""
 }
 
 // find returns the value of a variable, its source, and its line in a file. A secret and its _FILE
 // are one setting: if the environment has either, the file's is ignored.
 func (s *Source) find(key string) (value, source string, line int) {
+	if s.dropped != nil && s.dropped(key) {
+		return "", sourceDefault, 0
+	}
 	if flag, ok := s.flags[key]; ok {
 		return flag.Value, flag.Name, 0
 	}
@@ -173,34 +194,25 @@ func (s *Source) locate(p Problems) {
 func (s *Source) checkNames(p *Problems) {
 	for _, key := range slices.Sorted(maps.Keys(s.environ)) {
 		name, ours := strings.CutPrefix(key, prefix)
-		if ours && !isVariable(key) && !strings.HasPrefix(name, "PORT") && !strings.HasPrefix(name, "SERVICE_") {
+		_, known := variable(key)
+		if ours && !known && !strings.HasPrefix(name, "PORT") && !strings.HasPrefix(name, "SERVICE_") {
 			p.add("%s: unknown variable%s", key, didYouMean(key))
 		}
 	}
 }
 
 // Export makes the variables of libraries those of this process, because libraries read them only
-// there. It does not touch what stays the same: a library may be reading it.
+// there.
 func (s *Source) Export() error {
-	var keys []string
-	for _, pair := range os.Environ() {
-		key, _, _ := strings.Cut(pair, "=")
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(environ()))
 	for _, l := range s.lines {
 		keys = append(keys, l.key)
 	}
 	var errs []error
 	for _, key := range keys {
-		if !libraryKeys.MatchString(key) {
-			continue
-		}
-		value, set := s.Lookup(key)
-		switch former, was := os.LookupEnv(key); {
-		case was && !set:
-			errs = append(errs, os.Unsetenv(key))
-		case set && (!was || former != value):
-			errs = append(errs, os.Setenv(key, value))
+		if libraryKeys.MatchString(key) {
+			value, set := s.Lookup(key)
+			errs = append(errs, setenv(key, value, set))
 		}
 	}
 	return errors.Join(errs...)
@@ -221,9 +233,6 @@ func (s *Source) Reload(n Need, now time.Time, former Config) (*Source, Config, 
 	return next, c, nil
 }
 
-// fixed are the settings that serve cannot change while it runs: other processes depend on them.
-var fixed = []string{"STATE_DIR", "LISTEN_ADDRESS", "ALLOWED_HOSTS", "WEB_CONFIG_FILE", "LOG_FORMAT"}
-
 // fixedLibraries are variables that libraries read once in the life of a process.
 var fixedLibraries = regexp.MustCompile(`^((HTTPS?|NO)_PROXY|(https?|no)_proxy|SSL_CERT_(FILE|DIR))$`)
 
@@ -232,8 +241,7 @@ func (s *Source) checkFixed(former *Source, was, is Config) error {
 	var p Problems
 	const remedy = ": serve cannot change it while it runs: restart it, or set it back; nothing was reloaded"
 	for _, v := range Variables() {
-		name := strings.TrimPrefix(v.Name, prefix)
-		if slices.Contains(fixed, name) && !reflect.DeepEqual(v.in(&was), v.in(&is)) {
+		if v.tag.Get("fixed") != "" && !reflect.DeepEqual(v.in(&was).Interface(), v.in(&is).Interface()) {
 			p.add("%s%s", v.Name, remedy)
 		}
 	}

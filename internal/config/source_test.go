@@ -201,7 +201,7 @@ func TestDays(t *testing.T) {
 		"3d": 72 * time.Hour, "0d": 0, "72h": 72 * time.Hour, "d": -1, "-1d": -1, "1.5d": -1, "99999d": -1, "3 d": -1,
 	} {
 		var d Duration
-		if err := d.decode(text); (err != nil) != (want < 0) || err == nil && d != Duration(want) {
+		if err := d.Decode(text); (err != nil) != (want < 0) || err == nil && d != Duration(want) {
 			t.Errorf("%q: %v, %v", text, time.Duration(d), err)
 		}
 	}

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kelseyhightower/envconfig"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -70,12 +73,12 @@ func (c *Config) validate(now time.Time, p *Problems) {
 		_, err := docsapi.New(docsapi.ClientOptions{BaseURL: url, APIKey: docsapi.StaticKey(key)})
 		p.join(err)
 	}
-	within(p, "DOCGAUGE_CONCURRENCY", int(c.Concurrency), 1, 64)
-	within(p, "DOCGAUGE_TIMEOUT", time.Duration(c.Timeout), time.Second, 10*time.Minute)
-	within(p, "DOCGAUGE_SETTLE", time.Duration(c.Settle), 0, 90*24*time.Hour)
-	within(p, "DOCGAUGE_MIN_INTERVAL", time.Duration(c.MinInterval), 0, time.Hour)
-	within(p, "DOCGAUGE_RUN_TIMEOUT", time.Duration(c.RunTimeout), time.Minute, 30*24*time.Hour)
-	within(p, "DOCGAUGE_TOP_PAGES", int(c.TopPages), 0, MaxTopPages)
+	for _, v := range Variables() {
+		v.checkRange(c, p)
+	}
+	if c.TopPages > MaxTopPages {
+		p.add("DOCGAUGE_TOP_PAGES: %v is not from 0 to %v", c.TopPages, MaxTopPages)
+	}
 	c.validateSinks(p)
 
 	if c.Textfile != "" && filepath.Ext(c.Textfile) != ".prom" {
@@ -89,9 +92,6 @@ func (c *Config) validate(now time.Time, p *Problems) {
 
 	c.validateNotifications(p)
 
-	within(p, "DOCGAUGE_SITE_RETENTION", int(c.SiteRetention), 3, 600)
-
-	within(p, "DOCGAUGE_POLL_INTERVAL", time.Duration(c.PollInterval), time.Second, time.Hour)
 	p.join(docsapi.CheckJobPath(c.JobPath))
 	if c.WriteAPIKey != "" && docsapi.CheckKey(string(c.WriteAPIKey)) != nil {
 		p.add("DOCGAUGE_WRITE_API_KEY: want <prefix>_<secret>, printable ASCII without spaces, " +
@@ -100,7 +100,6 @@ func (c *Config) validate(now time.Time, p *Problems) {
 
 	_, err := codehost.New(codehost.Options{GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, GiteaURL: c.GiteaURL})
 	p.join(err)
-	within(p, "DOCGAUGE_MAX_REVIEW_AGE", time.Duration(c.MaxReviewAge), 0, 365*24*time.Hour)
 	tokens := map[string]Secret{"GITHUB": c.GitHubToken, "GITLAB": c.GitLabToken, "GITEA": c.GiteaToken}
 	for _, host := range slices.Sorted(maps.Keys(tokens)) {
 		if token := string(tokens[host]); token != "" && !IsToken(token) {
@@ -201,8 +200,19 @@ func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
-func within[T int | time.Duration](p *Problems, name string, v, least, most T) {
-	if v < least || v > most {
-		p.add("%s: %v is not from %v to %v", name, v, least, most)
+// checkRange checks a whole number or a length of time against its tag.
+func (v Variable) checkRange(c *Config, p *Problems) {
+	least, most, isLimited := strings.Cut(v.tag.Get("range"), ",")
+	if !isLimited {
+		return
+	}
+	limit := func(text string) reflect.Value {
+		to := reflect.New(v.in(c).Type())
+		p.join(to.Interface().(envconfig.Decoder).Decode(text))
+		return to.Elem()
+	}
+	is, from, to := v.in(c), limit(least), limit(most)
+	if is.Int() < from.Int() || is.Int() > to.Int() {
+		p.add("%s: %v is not from %v to %v", v.Name, is, from, to)
 	}
 }

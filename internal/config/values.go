@@ -14,10 +14,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/agext/levenshtein"
 	"github.com/dustin/go-humanize"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 )
 
@@ -35,7 +35,7 @@ type OptionalDate struct {
 	Set  bool
 }
 
-func (d *OptionalDate) decode(s string) error {
+func (d *OptionalDate) Decode(s string) error {
 	v, err := analytics.ParseDate(s)
 	*d = OptionalDate{v, err == nil}
 	if ago := spanBack.FindStringSubmatch(s); ago != nil {
@@ -53,13 +53,13 @@ var spanBack = regexp.MustCompile(`^(\d{1,4})([dwmy])$`)
 // Projects are the ids of the projects.
 type Projects []string
 
-func (ps *Projects) decode(s string) (err error) {
+func (ps *Projects) Decode(s string) (err error) {
 	*ps, err = listOf("project id", s, checkProject, isItself)
 	return err
 }
 
 // CheckProjects reports why a text is no list of projects, or nil.
-func CheckProjects(ids string) error { return new(Projects).decode(ids) }
+func CheckProjects(ids string) error { return new(Projects).Decode(ids) }
 
 // checkProject returns the id of a project, or an error.
 func checkProject(id string) (string, error) {
@@ -102,7 +102,7 @@ type ProjectNames map[string]string
 // maxName is the length of the longest name, in bytes.
 const maxName = 100
 
-func (n *ProjectNames) decode(s string) error {
+func (n *ProjectNames) Decode(s string) error {
 	out := ProjectNames{}
 	for _, part := range split(s) {
 		id, name, ok := strings.Cut(part, "=")
@@ -130,7 +130,7 @@ func (n ProjectNames) Of(id string) string { return cmp.Or(n[id], id) }
 // Addresses are those that serve listens on.
 type Addresses []string
 
-func (a *Addresses) decode(s string) error {
+func (a *Addresses) Decode(s string) error {
 	*a = split(s) // package server checks them
 	return nil
 }
@@ -141,8 +141,7 @@ type hosts []string
 // hostForm is a host name in lower case, without a port.
 var hostForm = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
-// decode reads a comma-separated list.
-func (h *hosts) decode(s string) error {
+func (h *hosts) Decode(s string) error {
 	*h = nil
 	for _, part := range split(s) {
 		name := strings.ToLower(part)
@@ -157,17 +156,16 @@ func (h *hosts) decode(s string) error {
 // Windows are the granularities to export.
 type Windows []analytics.Spec
 
-func (w *Windows) decode(s string) (err error) {
+func (w *Windows) Decode(s string) (err error) {
 	*w, err = listOf("granularity", s, analytics.ParseSpec,
 		func(spec analytics.Spec) string { return string(spec.Granularity) })
 	return err
 }
 
-// Reports are the reports to export.
+// Reports are the reports to export, visitors among them.
 type Reports []analytics.Report
 
-// decode reads a comma-separated list, which has visitors.
-func (r *Reports) decode(s string) error {
+func (r *Reports) Decode(s string) error {
 	out, err := listOf("report", s, analytics.ParseReport, analytics.Report.String)
 	if err != nil {
 		return err
@@ -183,7 +181,7 @@ func (r *Reports) decode(s string) error {
 // OpenWindows are the granularities whose running window is read.
 type OpenWindows []analytics.Granularity
 
-func (o *OpenWindows) decode(s string) (err error) {
+func (o *OpenWindows) Decode(s string) (err error) {
 	*o = OpenWindows{}
 	if strings.TrimSpace(s) == "" {
 		return nil
@@ -200,7 +198,7 @@ func (o *OpenWindows) decode(s string) (err error) {
 // Duration is a length of time.
 type Duration time.Duration
 
-func (d *Duration) decode(s string) error {
+func (d *Duration) Decode(s string) error {
 	v, err := time.ParseDuration(s)
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n uint64
@@ -214,10 +212,12 @@ func (d *Duration) decode(s string) error {
 	return nil
 }
 
+func (d Duration) String() string { return time.Duration(d).String() }
+
 // Count is a whole number, not negative.
 type Count int
 
-func (n *Count) decode(s string) error {
+func (n *Count) Decode(s string) error {
 	v, err := strconv.Atoi(s)
 	if err != nil || v < 0 || v > 1_000_000 {
 		return fmt.Errorf("%.40q: want a whole number from 0 to 1000000", s)
@@ -229,7 +229,7 @@ func (n *Count) decode(s string) error {
 // amount is a number that is not negative, to the millionth.
 type amount float64
 
-func (a *amount) decode(s string) error {
+func (a *amount) Decode(s string) error {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(v >= 0 && v <= 1_000_000) {
 		return fmt.Errorf("%.40q: want a number from 0 to 1000000, like 1.5", s)
@@ -241,7 +241,7 @@ func (a *amount) decode(s string) error {
 // Bytes is a size.
 type Bytes int64
 
-func (b *Bytes) decode(s string) error {
+func (b *Bytes) Decode(s string) error {
 	v, err := humanize.ParseBytes(s)
 	if err != nil || v == 0 || v > 1<<60 {
 		return fmt.Errorf("%.40q: want a size like 500MiB or 2GiB", s)
@@ -276,7 +276,7 @@ func CheckSink(name string) error {
 // Sinks are the names of the chosen sinks, in the order of [SinkNames].
 type Sinks []string
 
-func (n *Sinks) decode(s string) error {
+func (n *Sinks) Decode(s string) error {
 	chosen, err := listOf("sink", s, func(name string) (string, error) {
 		if err := CheckSink(name); err != nil {
 			return "", fmt.Errorf("sink %w, or several of them", err)
@@ -290,18 +290,17 @@ func (n *Sinks) decode(s string) error {
 // logFormat is text or json. Exporters call the former logfmt.
 type logFormat string
 
-func (f *logFormat) decode(s string) error {
+func (f *logFormat) Decode(s string) error {
 	if s == "logfmt" {
 		s = "text"
 	}
-	*f = logFormat(s)
-	return oneOf(s, "text", "json")
+	return oneOf(f, s, "text", "json")
 }
 
 // didYouMean names the nearest known variable, if one is near.
 func didYouMean(name string) string {
 	const longest = 64 // bytes of a name that is compared
-	edits := func(v Variable) int { return levenshtein.Distance(name, v.Name, nil) }
+	edits := func(v Variable) int { return format.Edits(name, v.Name) }
 	if len(name) <= longest {
 		best := slices.MinFunc(Variables(), func(a, b Variable) int { return cmp.Compare(edits(a), edits(b)) })
 		if edits(best) <= 3 {
@@ -319,23 +318,22 @@ const (
 	NotifySlack NotifyFormat = "slack"
 )
 
-func (f *NotifyFormat) decode(s string) error {
-	*f = NotifyFormat(s)
-	return oneOf(s, string(NotifyJSON), string(NotifySlack))
-}
+func (f *NotifyFormat) Decode(s string) error { return oneOf(f, s, NotifyJSON, NotifySlack) }
 
-// oneOf returns an error unless the text is one of two.
-func oneOf(s, one, other string) error {
-	if s != one && s != other {
-		return fmt.Errorf("%.40q: want %s or %s", s, one, other)
+// oneOf reads one of the words.
+func oneOf[T ~string](to *T, s string, words ...T) error {
+	if *to = T(s); slices.Contains(words, *to) {
+		return nil
 	}
-	return nil
+	last := len(words) - 1
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(words[:last]), " ", ", "), "[]")
+	return fmt.Errorf("%.40q: want %s or %s", s, list, words[last])
 }
 
 // Percent is a percentage; the sign may be left out.
 type Percent float64
 
-func (p *Percent) decode(s string) error {
+func (p *Percent) Decode(s string) error {
 	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
 	if err != nil || v != 0 && !(v >= 1 && v <= 1000) {
 		return fmt.Errorf("%.40q: want a percentage from 1%% to 1000%%, like 30%%, or 0 for never", s)
@@ -362,11 +360,6 @@ func ParseHookURL(variable string, raw Secret) (*url.URL, error) {
 // NewState is the action on prompt files if the state has no job.
 type NewState string
 
-func (n *NewState) decode(s string) error {
-	switch jobs.NewState(s) {
-	case jobs.Refuse, jobs.Submit, jobs.Skip:
-		*n = NewState(s)
-		return nil
-	}
-	return fmt.Errorf("%.40q: want refuse, submit or skip", s)
+func (n *NewState) Decode(s string) error {
+	return oneOf((*jobs.NewState)(n), s, jobs.Refuse, jobs.Submit, jobs.Skip)
 }
