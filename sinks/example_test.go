@@ -54,7 +54,7 @@ func seal(dir string, number int32, rows []analytics.Row) *archive.File {
 		Number: number, Verified: true, ExportedAt: time.Date(2026, 10, 2, 6, 0, int(number), 0, time.UTC),
 	}
 	path := filepath.Join(dir, fmt.Sprint(number))
-	if _, err := archive.Write(path, rev, all(rows)); err != nil {
+	if _, err := archive.Write(path, rev, analytics.Records(all(rows))); err != nil {
 		log.Fatal(err)
 	}
 	file, err := archive.Open(path)

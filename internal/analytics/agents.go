@@ -66,44 +66,49 @@ func TopAgents(rows iter.Seq2[AgentRow, error], n int) (top []AgentRow, others i
 	return top[:len(top)-others], others, nil
 }
 
-// agentSum adds up the rows of agents of a window, in their order: those of the site, which have no path,
-// come first. Of its Sum, Rows counts those with a path, and Implausible those that have fewer requests
+// checkAgent refuses a row of the site with paths that were not found.
+func checkAgent(r Record) error {
+	if r.Path() != "" || r.Truths[0] {
+		return nil
+	}
+	return fmt.Errorf("agent %q: the site has no row of paths that were not found", r.Texts[1])
+}
+
+// newAgentSum returns what adds up the rows of agents of a window, in their order: those of the site, which have
+// no path, come first. Of the sum, Rows counts those with a path, and Implausible those that have fewer requests
 // than readers, or more readers than the site has of that agent and audience. Largest and Added are
 // over the rows of the site, and have no Total: see [Sum.Bounds].
-type agentSum struct {
-	Sum
-	site map[[2]string]int64 // readers, by agent and audience
-}
-
-// Add adds a row to the sum.
-func (s *agentSum) Add(r AgentRow) {
-	s.Checksum.addAgent(r)
-	plausible := r.Visitors >= 0 && r.Requests >= r.Visitors
-	of := [2]string{r.Agent, string(r.Audience)}
-	if r.Path == "" {
-		if s.site == nil {
-			s.site = map[[2]string]int64{}
+func newAgentSum(shape *Shape) (add func(Record), sum *Sum) {
+	sum = new(Sum)
+	site := map[[2]string]int64{} // readers, by agent and audience
+	return func(r Record) {
+		shape.Checksum(&sum.Checksum, r)
+		agent, audience, found := r.Texts[1], r.Texts[3], r.Truths[0]
+		visitors, requests := r.Counts[0], r.Counts[1]
+		plausible := visitors >= 0 && requests >= visitors
+		of := [2]string{agent, audience}
+		if r.Path() == "" {
+			site[of] = visitors
+			sum.bound(Audience(audience), visitors)
+		} else {
+			sum.Rows++
+			plausible = plausible && (!found || visitors <= site[of])
 		}
-		s.site[of] = r.Visitors
-		s.bound(r)
-	} else {
-		s.Rows++
-		plausible = plausible && (!r.Found || r.Visitors <= s.site[of])
-	}
-	if plausible {
-		return
-	}
-	if s.Implausible++; s.Implausible == 1 || r.Path < s.Example {
-		s.Example = r.Path
-	}
+		if plausible {
+			return
+		}
+		if sum.Implausible++; sum.Implausible == 1 || r.Path() < sum.Example {
+			sum.Example = r.Path()
+		}
+	}, sum
 }
 
-// bound takes in a row of the site.
-func (s *agentSum) bound(r AgentRow) {
-	switch r.Audience {
+// bound takes in the readers of an agent on the site.
+func (s *Sum) bound(by Audience, readers int64) {
+	switch by {
 	case Human:
-		s.Largest.Human, s.Added.Human = max(s.Largest.Human, r.Visitors), addUpTo(s.Added.Human, r.Visitors)
+		s.Largest.Human, s.Added.Human = max(s.Largest.Human, readers), addUpTo(s.Added.Human, readers)
 	case AI:
-		s.Largest.AI, s.Added.AI = max(s.Largest.AI, r.Visitors), addUpTo(s.Added.AI, r.Visitors)
+		s.Largest.AI, s.Added.AI = max(s.Largest.AI, readers), addUpTo(s.Added.AI, readers)
 	}
 }

@@ -72,7 +72,7 @@ func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 		Key:    analytics.Key{Project: "prj_a", Granularity: "day", Window: analytics.Window{From: day, To: day + 1}},
 		Number: int32(revision), ExportedAt: start,
 	}
-	sealed, err := archive.Encode(rev, rows(n))
+	sealed, err := archive.Encode(rev, analytics.Records(rows(n)))
 	check(t, err)
 	in, err := sealed.Open()
 	check(t, err)

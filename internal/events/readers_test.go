@@ -181,7 +181,7 @@ func TestDigestAgents(t *testing.T) {
 		rev := analytics.Revision{Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week,
 			Report: analytics.AgentsReport, Window: analytics.Window{From: to - 7, To: to}}, Number: 1, Verified: true,
 			Rows: int64(len(rows)) - 2, ExportedAt: w.now}
-		file, err := archive.Encode(rev, sinktest.List(rows...))
+		file, err := archive.Encode(rev, analytics.Records(sinktest.List(rows...)))
 		w.check(err)
 		w.check(w.app.Sinks[0].Replace(t.Context(), file))
 		w.check(w.app.State.Record(t.Context(), file.Revision(), analytics.Provenance{}, []string{config.SinkParquet}))

@@ -111,7 +111,7 @@ func putAgents(t testing.TB, s *sinktest.Memory, rev analytics.Revision) analyti
 	}
 	slices.SortFunc(rows, analytics.AgentRow.Compare)
 	rev.Report, rev.Totals, rev.Rows = analytics.AgentsReport, analytics.Totals{}, int64(len(rows)-2)
-	file, err := archive.Encode(rev, sinktest.List(rows...))
+	file, err := archive.Encode(rev, analytics.Records(sinktest.List(rows...)))
 	must(t, err)
 	must(t, s.Replace(t.Context(), file))
 	return rev

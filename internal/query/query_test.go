@@ -433,8 +433,8 @@ type looked struct {
 	gauge *gauged
 }
 
-func (l looked) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
+func (l looked) Rows() iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
 		n := 0
 		for row, err := range l.Sealed.Rows() {
 			if n++; n%50_000 == 0 {

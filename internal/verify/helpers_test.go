@@ -138,11 +138,20 @@ func rows(n int) (out []analytics.Row) {
 	return out
 }
 
-func sumOf(rows []analytics.Row) (sum analytics.Sum) {
+func sumOf(rows []analytics.Row) analytics.Sum {
+	var all []analytics.Record
 	for _, r := range rows {
-		sum.Add(r)
+		all = append(all, analytics.RecordOf(r))
 	}
-	return sum
+	return sumOfRecords(all)
+}
+
+func sumOfRecords(rows []analytics.Record) analytics.Sum {
+	add, sum := analytics.VisitorsReport.Shape().Sum()
+	for _, r := range rows {
+		add(r)
+	}
+	return *sum
 }
 
 // revision describes a reading of five rows.

@@ -104,13 +104,13 @@ func putAgents(sink *sinktest.Memory, end analytics.Date, rows []analytics.Agent
 			rev.Rows++
 		}
 	}
-	file, err := windowfile.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
+	file, err := windowfile.Encode(rev, analytics.Records[analytics.AgentRow](func(yield func(analytics.AgentRow, error) bool) {
 		for _, row := range rows {
 			if !yield(row, nil) {
 				return
 			}
 		}
-	})
+	}))
 	if err == nil {
 		err = sink.Replace(context.Background(), file)
 	}
