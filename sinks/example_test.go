@@ -25,8 +25,9 @@ func ExampleSink() {
 	defer os.RemoveAll(dir)
 	var sink sinks.Sink = sinktest.NewMemory()
 	for number, rows := range [][]analytics.Row{
-		{{Path: "/start", Human: 3, AI: 1, Total: 4}},
-		{{Path: "/install", Human: 9, AI: 2, Total: 11}, {Path: "/start", Human: 5, AI: 1, Total: 6}},
+		{{Path: "/start", Totals: analytics.Totals{Human: 3, AI: 1, Total: 4}}},
+		{{Path: "/install", Totals: analytics.Totals{Human: 9, AI: 2, Total: 11}}, {Path: "/start",
+			Totals: analytics.Totals{Human: 5, AI: 1, Total: 6}}},
 	} {
 		if err := sink.Replace(ctx, seal(dir, int32(number)+1, rows)); err != nil {
 			log.Fatal(err)

@@ -12,14 +12,13 @@ import (
 // audience and Found occur together once. Readers are not additive: not over paths, and not over
 // audiences.
 type AgentRow struct {
-	Path     string   `json:"path"` // empty: the whole site, of paths that are there
+	Path     string   `json:"path" about:"Empty: the whole site, of paths that are there."`
 	Agent    string   `json:"agent"`
 	Class    string   `json:"class"`
 	Audience Audience `json:"audience"`
-	// Found is false for a path that was asked for and is not there.
-	Found    bool  `json:"found"`
-	Visitors int64 `json:"visitors"`
-	Requests int64 `json:"requests"`
+	Found    bool     `json:"found" about:"False: the path was asked for and is not there."`
+	Visitors int64    `json:"visitors" about:"Unique readers do not add up over days, paths or audiences."`
+	Requests int64    `json:"requests"`
 }
 
 // Bounds returns an error if the visitors of the site in the same window, human and ai, are not between
@@ -74,15 +73,13 @@ func checkAgent(r Record) error {
 	return fmt.Errorf("agent %q: the site has no row of paths that were not found", r.Texts[1])
 }
 
-// newAgentSum returns what adds up the rows of agents of a window, in their order: those of the site, which have
+// countAgents counts the rows of agents of a window, in their order: those of the site, which have
 // no path, come first. Of the sum, Rows counts those with a path, and Implausible those that have fewer requests
 // than readers, or more readers than the site has of that agent and audience. Largest and Added are
 // over the rows of the site, and have no Total: see [Sum.Bounds].
-func newAgentSum(shape *Shape) (add func(Record), sum *Sum) {
-	sum = new(Sum)
+func countAgents(sum *Sum) func(Record) {
 	site := map[[2]string]int64{} // readers, by agent and audience
 	return func(r Record) {
-		shape.Checksum(&sum.Checksum, r)
 		agent, audience, found := r.Texts[1], r.Texts[3], r.Truths[0]
 		visitors, requests := r.Counts[0], r.Counts[1]
 		plausible := visitors >= 0 && requests >= visitors
@@ -94,13 +91,8 @@ func newAgentSum(shape *Shape) (add func(Record), sum *Sum) {
 			sum.Rows++
 			plausible = plausible && (!found || visitors <= site[of])
 		}
-		if plausible {
-			return
-		}
-		if sum.Implausible++; sum.Implausible == 1 || r.Path() < sum.Example {
-			sum.Example = r.Path()
-		}
-	}, sum
+		sum.doubt(r, plausible)
+	}
 }
 
 // bound takes in the readers of an agent on the site.

@@ -10,39 +10,34 @@ package analytics
 
 import (
 	"math"
+	"reflect"
 	"time"
 )
 
 // Row is the unique visitors of one page (service specification, section 2.3).
-// Total is deduplicated: it is not Human + AI.
 type Row struct {
-	Path  string `json:"path"`
-	Human int64  `json:"human"`
-	AI    int64  `json:"ai"`
-	Total int64  `json:"total"`
+	Path string `json:"path"`
+	Totals
 }
 
-// Totals returns the counts of r without its path.
-func (r Row) Totals() Totals { return Totals{Human: r.Human, AI: r.AI, Total: r.Total} }
-
-// RowOf returns the row of a page.
-func RowOf(path string, t Totals) Row {
-	return Row{Path: path, Human: t.Human, AI: t.AI, Total: t.Total}
-}
-
-// Totals is the unique visitors of the whole site (section 2.2). Total is
-// deduplicated across human and AI visitors, and totals are not sums of rows.
+// Totals is the unique visitors of a page, or of the whole site (section 2.2), where totals are not sums of rows.
+// One more count is one more field: the columns of reports with such counts are its fields.
 type Totals struct {
 	Human int64 `json:"human"`
 	AI    int64 `json:"ai"`
-	Total int64 `json:"total"`
+	Total int64 `json:"total" about:"Not human + ai: deduplicated. Unique visitors do not add up over days or pages."`
 }
 
-// Fields are the counts, in the order of the columns of a report that has such totals.
-func (t *Totals) Fields() []*int64 { return []*int64{&t.Human, &t.AI, &t.Total} }
+// Fields are the counts, in the order of the columns.
+func (t *Totals) Fields() []*int64 { return fieldsOf(reflect.ValueOf(t).Elem()).Counts }
 
 // TotalsNames are the names of the counts.
-func TotalsNames() []string { return VisitorsReport.Shape().CountNames() }
+func TotalsNames() (names []string) {
+	for _, c := range columnsOf(reflect.TypeFor[Totals]()) {
+		names = append(names, c.Name)
+	}
+	return names
+}
 
 // Totals are the counts of a report whose counts are totals of visitors.
 func (c Counts) Totals() (t Totals) {

@@ -37,24 +37,22 @@ type Sum struct {
 	Example     string
 }
 
-// newSum returns what adds up rows whose counts are [Totals].
-func newSum(shape *Shape) (add func(Record), sum *Sum) {
-	sum = new(Sum)
+// countTotals counts rows whose counts are [Totals].
+func countTotals(s *Sum) func(Record) {
+	largest, added := s.Largest.Fields(), s.Added.Fields()
 	return func(r Record) {
-		shape.Checksum(&sum.Checksum, r)
-		sum.count(r)
-	}, sum
+		s.Rows++
+		for i := range largest {
+			*largest[i] = max(*largest[i], r.Counts[i])
+			*added[i] = addUpTo(*added[i], r.Counts[i])
+		}
+		s.doubt(r, Totals{Human: r.Counts[0], AI: r.Counts[1], Total: r.Counts[2]}.Plausible())
+	}
 }
 
-// count adds a row whose counts are [Totals] to all but the checksum, which takes longer than the rest.
-func (s *Sum) count(r Record) {
-	s.Rows++
-	largest, added := s.Largest.Fields(), s.Added.Fields()
-	for i := range largest {
-		*largest[i] = max(*largest[i], r.Counts[i])
-		*added[i] = addUpTo(*added[i], r.Counts[i])
-	}
-	if r.Counts.Totals().Plausible() {
+// doubt counts a row that is not plausible.
+func (s *Sum) doubt(r Record, plausible bool) {
+	if plausible {
 		return
 	}
 	if s.Implausible++; s.Implausible == 1 || r.Path() < s.Example {
@@ -81,8 +79,9 @@ func (t Totals) Plausible() bool {
 
 // AtLeast reports whether no count of t is less than that of part.
 func (t Totals) AtLeast(part Totals) bool {
+	all := t.Fields()
 	for i, n := range part.Fields() {
-		if *t.Fields()[i] < *n {
+		if *all[i] < *n {
 			return false
 		}
 	}

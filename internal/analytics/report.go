@@ -3,6 +3,7 @@ package analytics
 import (
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,24 +20,17 @@ const (
 	AgentsReport
 )
 
-// shapes is the table of reports: one more report is one more line here, and its row type.
+// shapes is the table of reports: one more report is one more line here, and the type of its rows.
 var shapes = [...]*Shape{
 	VisitorsReport: newShape(Shape{
-		Name: "visitors", About: "unique visitors of each page in each window",
-		AboutSite: "unique visitors of the whole site in each window",
-		Columns: []Column{{Name: "path"}, {Name: "human", Kind: Count}, {Name: "ai", Kind: Count},
-			{"total", Count, "Not human + ai: deduplicated. Unique visitors do not add up over days or pages."}},
-		sum: newSum, Count: (*Sum).count,
+		Name: "visitors", row: reflect.TypeFor[Row](),
+		About: "unique visitors of each page in each window", AboutSite: "unique visitors of the whole site in each window",
+		counter: countTotals,
 	}),
 	AgentsReport: newShape(Shape{
-		Name: "agents", About: "unique readers and requests of each agent on each path in each window",
-		Columns: []Column{{"path", Text, "Empty: the whole site, of paths that are there."},
-			{Name: "agent"}, {Name: "class"}, {Name: "audience"},
-			{"found", Truth, "False: the path was asked for and is not there."},
-			{"visitors", Count, "Unique readers do not add up over days, paths or audiences."},
-			{Name: "requests", Kind: Count}},
-		Order: []string{"agent", "audience", "found"}, Site: true,
-		Check: checkAgent, sum: newAgentSum, Count: func(s *Sum, _ Record) { s.Rows++ },
+		Name: "agents", row: reflect.TypeFor[AgentRow](),
+		About: "unique readers and requests of each agent on each path in each window",
+		Order: []string{"agent", "audience", "found"}, Site: true, Check: checkAgent, counter: countAgents,
 	}),
 }
 
@@ -53,8 +47,8 @@ type Shape struct {
 	Name string
 	// About says what the rows are, AboutSite what totals beside them are.
 	About, AboutSite string
-	// Columns are the columns of a row in their order: texts, the path first, then truths, then counts. The counts
-	// are also the totals of the site.
+	// Columns are the fields of the type of the rows, as JSON names them: texts, the path first, then truths, then
+	// counts. The counts are also the totals of the site.
 	Columns []Column
 	// Order names the columns by which rows of one path are sorted. No two rows have the same path and
 	// the same values there.
@@ -63,10 +57,9 @@ type Shape struct {
 	Site bool
 	// Check returns an error of a row that no window has.
 	Check func(Record) error
-	// Count adds a row, in any order and perhaps without its path, to the part of a sum that can be computed so.
-	Count func(*Sum, Record)
 
-	sum                   func(*Shape) (add func(Record), sum *Sum)
+	row                   reflect.Type
+	counter               func(*Sum) func(Record)
 	texts, truths, counts int
 	order                 []int // the indexes of Order in Columns
 }
@@ -131,6 +124,7 @@ func (f Fields) All() (all []any) {
 }
 
 func newShape(s Shape) *Shape {
+	s.Columns = columnsOf(s.row)
 	for i, c := range s.Columns {
 		*[...]*int{Text: &s.texts, Truth: &s.truths, Count: &s.counts}[c.Kind]++
 		if slices.Contains(s.Order, c.Name) {
@@ -155,7 +149,23 @@ func (s *Shape) Fields(r *Record) (f Fields) {
 }
 
 // Sum returns a function that adds up the rows of a window in their order, and their sum.
-func (s *Shape) Sum() (add func(Record), sum *Sum) { return s.sum(s) }
+func (s *Shape) Sum() (add func(Record), sum *Sum) {
+	sum = new(Sum)
+	count := s.counter(sum)
+	return func(r Record) {
+		s.Checksum(&sum.Checksum, r)
+		count(r)
+	}, sum
+}
+
+// Counter returns a function that adds up rows in any order, perhaps without their path: without a checksum, which
+// takes longer than the rest, and where the report has rows of the site only their number.
+func (s *Shape) Counter(sum *Sum) func(Record) {
+	if s.Site {
+		return func(Record) { sum.Rows++ }
+	}
+	return s.counter(sum)
+}
 
 // CountNames are the names of the counts.
 func (s *Shape) CountNames() (names []string) {
@@ -259,22 +269,44 @@ func (r *Report) UnmarshalText(text []byte) (err error) {
 // RowType is the type of the rows of one report, for code that is about this report alone.
 type RowType interface{ Row | AgentRow }
 
-// fieldsOf returns the report with such rows, and the fields of one.
-func fieldsOf(row any) (Report, Fields) {
-	switch r := row.(type) {
-	case *Row:
-		return VisitorsReport, Fields{Texts: []*string{&r.Path}, Counts: []*int64{&r.Human, &r.AI, &r.Total}}
-	case *AgentRow:
-		return AgentsReport, Fields{Texts: []*string{&r.Path, &r.Agent, &r.Class, (*string)(&r.Audience)},
-			Truths: []*bool{&r.Found}, Counts: []*int64{&r.Visitors, &r.Requests}}
+// columnsOf returns the columns of a type of rows.
+func columnsOf(row reflect.Type) (columns []Column) {
+	for _, f := range reflect.VisibleFields(row) {
+		if !f.Anonymous {
+			columns = append(columns, Column{f.Tag.Get("json"), kinds[f.Type.Kind()], f.Tag.Get("about")})
+		}
 	}
-	panic("not a row of a report")
+	return columns
+}
+
+var kinds = map[reflect.Kind]Kind{reflect.String: Text, reflect.Bool: Truth, reflect.Int64: Count}
+
+// fieldsOf returns the fields of a row, which can be set.
+func fieldsOf(row reflect.Value) (fields Fields) {
+	for i := range row.NumField() {
+		switch f := row.Field(i); f.Kind() {
+		case reflect.String:
+			fields.Texts = append(fields.Texts, f.Addr().Convert(reflect.TypeFor[*string]()).Interface().(*string))
+		case reflect.Bool:
+			fields.Truths = append(fields.Truths, f.Addr().Interface().(*bool))
+		case reflect.Int64:
+			fields.Counts = append(fields.Counts, f.Addr().Interface().(*int64))
+		case reflect.Struct:
+			inner := fieldsOf(f)
+			fields.Counts = append(fields.Counts, inner.Counts...)
+		}
+	}
+	return fields
 }
 
 // ReportOf returns the report whose rows have a type.
 func ReportOf[R RowType]() Report {
-	report, _ := fieldsOf(new(R))
-	return report
+	return Report(slices.IndexFunc(shapes[:], func(s *Shape) bool { return s.row == reflect.TypeFor[R]() }))
+}
+
+// rowFields returns the report of a row, and its fields.
+func rowFields[R RowType](row *R) (Report, Fields) {
+	return ReportOf[R](), fieldsOf(reflect.ValueOf(row).Elem())
 }
 
 // copyFields sets the fields of one row to the values of another.
@@ -295,7 +327,7 @@ func Rows[R RowType](records iter.Seq2[Record, error]) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var row R
 		var record Record
-		report, to := fieldsOf(&row)
+		report, to := rowFields(&row)
 		from := report.Shape().Fields(&record)
 		var err error
 		for record, err = range records {
@@ -311,7 +343,7 @@ func Records[R RowType](rows iter.Seq2[R, error]) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		var row R
 		var record Record
-		report, from := fieldsOf(&row)
+		report, from := rowFields(&row)
 		to := report.Shape().Fields(&record)
 		var err error
 		for row, err = range rows {
@@ -324,7 +356,7 @@ func Records[R RowType](rows iter.Seq2[R, error]) iter.Seq2[Record, error] {
 
 // RecordOf returns a row as a record of its report.
 func RecordOf[R RowType](row R) (record Record) {
-	report, from := fieldsOf(&row)
+	report, from := rowFields(&row)
 	copyFields(report.Shape().Fields(&record), from)
 	return record
 }

@@ -60,7 +60,8 @@ func check(t interface {
 }
 
 // written writes a window file, and returns its name and its bytes.
-func written[R analytics.RowType](t testing.TB, rev analytics.Revision, rows iter.Seq2[R, error]) (path string, data []byte) {
+func written[R analytics.RowType](t testing.TB, rev analytics.Revision, rows iter.Seq2[R, error]) (path string,
+	data []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "w")
 	_, err := Write(path, rev, analytics.Records(rows))
@@ -89,8 +90,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	dir := t.TempDir()
 	count := rapid.Int64()
 	row := rapid.Custom(func(t *rapid.T) analytics.Row {
-		return analytics.Row{Path: rapid.String().Draw(t, "path"), Human: count.Draw(t, "human"),
-			AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")}
+		return analytics.Row{Path: rapid.String().Draw(t, "path"), Totals: analytics.Totals{Human: count.Draw(t, "human"),
+			AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")}}
 	})
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -130,7 +131,8 @@ func (w *countedWrites) Write(p []byte) (int, error) {
 
 func TestSmallFileIsOneWrite(t *testing.T) {
 	var writes countedWrites
-	err := write(&writes, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error { return encodeTotals(w, sample()) })
+	err := write(&writes, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error { return encodeTotals(w,
+		sample()) })
 	if err != nil || writes != 1 {
 		t.Errorf("%d writes, %v; want 1", writes, err)
 	}
@@ -149,7 +151,8 @@ func TestRowGroupsEndAtBothLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, data := written(t, sample(), func(yield func(analytics.Row, error) bool) {
 				for i := range tc.n {
-					if !yield(analytics.Row{Path: tc.path(i), Human: int64(i), AI: 1, Total: int64(i) + 1}, nil) {
+					if !yield(analytics.Row{Path: tc.path(i), Totals: analytics.Totals{Human: int64(i), AI: 1, Total: int64(i) + 1}},
+						nil) {
 						return
 					}
 				}
@@ -285,7 +288,8 @@ func TestFullDisk(t *testing.T) {
 	out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	check(t, err)
 	defer out.Close()
-	err = write(out, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error { return encodeTotals(w, sample()) })
+	err = write(out, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error { return encodeTotals(w,
+		sample()) })
 	if err == nil {
 		t.Error("a full disk is no error")
 	}

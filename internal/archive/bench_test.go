@@ -139,7 +139,8 @@ func traffic(n int) iter.Seq2[analytics.Row, error] {
 			human, ai := skewed(i), skewed(i+7)/3
 			path = strconv.AppendInt(append(path[:0], "/docs/guides/section-"...), int64(1_000_000+i/500), 10)
 			path = strconv.AppendInt(append(path, "/page-"...), int64(100_000_000+i), 10)
-			row := analytics.Row{Path: string(path), Human: human, AI: ai, Total: human + ai - min(human, ai)/8}
+			row := analytics.Row{Path: string(path), Totals: analytics.Totals{Human: human, AI: ai,
+				Total: human + ai - min(human, ai)/8}}
 			if !yield(row, nil) {
 				return
 			}

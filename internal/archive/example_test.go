@@ -29,8 +29,8 @@ func Example() {
 		ExportedAt: time.Date(2026, 10, 2, 3, 0, 0, 0, time.UTC),
 	}
 	rows := func(yield func(analytics.Row, error) bool) { // sorted by path
-		_ = yield(analytics.Row{Path: "/docs", Human: 60, AI: 10, Total: 65}, nil) &&
-			yield(analytics.Row{Path: "/docs/quotas", Human: 50, AI: 25, Total: 70}, nil)
+		_ = yield(analytics.Row{Path: "/docs", Totals: analytics.Totals{Human: 60, AI: 10, Total: 65}}, nil) &&
+			yield(analytics.Row{Path: "/docs/quotas", Totals: analytics.Totals{Human: 50, AI: 25, Total: 70}}, nil)
 	}
 	if _, err := archive.Write(path, revision, analytics.Records(rows)); err != nil {
 		panic(err)

@@ -94,7 +94,8 @@ func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 func rows(n int) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for i := range n {
-			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/%03d", i), Human: 1, AI: 2, Total: 3}, nil) {
+			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/%03d", i), Totals: analytics.Totals{Human: 1, AI: 2, Total: 3}},
+				nil) {
 				return
 			}
 		}

@@ -24,7 +24,7 @@ const onePage = `{"totals":{"human":3,"ai":2,"total":4},` +
 
 var onePageWant = analytics.Page{
 	Totals:  analytics.Totals{Human: 3, AI: 2, Total: 4},
-	Rows:    recordsOf(analytics.Row{Path: "/a", Human: 1, AI: 2, Total: 2}),
+	Rows:    recordsOf(analytics.Row{Path: "/a", Totals: analytics.Totals{Human: 1, AI: 2, Total: 2}}),
 	HasMore: true,
 }
 
@@ -59,7 +59,7 @@ func TestDecodePage(t *testing.T) {
 		"other case":     {strings.Replace(onePage, `"hasMore"`, `"HasMore":7,"hasMore"`, 1), onePageWant},
 		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.Page{
 			Totals: onePageWant.Totals, HasMore: true,
-			Rows: recordsOf(analytics.Row{Path: longest, Human: 1, AI: 2, Total: 2})}},
+			Rows: recordsOf(analytics.Row{Path: longest, Totals: analytics.Totals{Human: 1, AI: 2, Total: 2}})}},
 		"data from":       {with(`"2026-11-16"`), dated(20773)},
 		"no data":         {with(`null`), dated(analytics.NoData)},
 		"data from 7":     {with(`7`), onePageWant},
@@ -71,7 +71,8 @@ func TestDecodePage(t *testing.T) {
 				`{"path":"","human":0,"ai":0,"total":0},` +
 				`{"path":"/é\n\ud83d\ude00\u0000","human":0,"ai":0,"total":0}]}`,
 			analytics.Page{
-				Totals: analytics.Totals{Human: math.MaxInt64}, Rows: recordsOf(analytics.Row{}, analytics.Row{Path: "/é\n😀\x00"}),
+				Totals: analytics.Totals{Human: math.MaxInt64}, Rows: recordsOf(analytics.Row{},
+					analytics.Row{Path: "/é\n😀\x00"}),
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,8 @@ func TestDecodePageDoesNotKeepItsInput(t *testing.T) {
 	for i := range body {
 		body[i] = 'x'
 	}
-	if _, err := decode([]byte(strings.Replace(onePage, "/a", "/b", 1)), maxLimit, analytics.VisitorsReport.Shape()); err != nil {
+	if _, err := decode([]byte(strings.Replace(onePage, "/a", "/b", 1)), maxLimit,
+		analytics.VisitorsReport.Shape()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(onePageWant, page); diff != "" {
@@ -238,7 +240,7 @@ func decodeReference(body []byte) (page analytics.Page, err error) {
 			}
 			return n.Num().Int64()
 		}
-		return analytics.Row{Human: number("human"), AI: number("ai"), Total: number("total")}
+		return analytics.Row{Totals: analytics.Totals{Human: number("human"), AI: number("ai"), Total: number("total")}}
 	}
 	all := entry(top["totals"])
 	page.Totals = analytics.Totals{Human: all.Human, AI: all.AI, Total: all.Total}
@@ -353,7 +355,8 @@ func TestCounts(t *testing.T) {
 		"9223372036854775807.0": math.MaxInt64, "922337203685477580.7e1": math.MaxInt64,
 		"1e18": 1e18, "12e0": 12, "1" + strings.Repeat("0", 400) + "e-400": 1,
 	} {
-		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit, analytics.VisitorsReport.Shape())
+		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit,
+			analytics.VisitorsReport.Shape())
 		if err != nil || page.Rows[0].Counts[0] != want {
 			t.Errorf("%s: %v, %v; want %d", text, page.Rows, err, want)
 		}
@@ -362,7 +365,8 @@ func TestCounts(t *testing.T) {
 		"1.5", "-1", "-1e0", "0.1", "1e-1", "1e400", "1e19", "9223372036854775808.0", "9223372036854775807.5", "9.3e18",
 		"1e99999999999999999999", "1e-99999999999999999999", `"1"`, "true", "[1]",
 	} {
-		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit, analytics.VisitorsReport.Shape())
+		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit,
+			analytics.VisitorsReport.Shape())
 		if !errors.Is(err, errShape) || !strings.Contains(err.Error(), "/visitors/0/human, before byte") {
 			t.Errorf("%s: %v, %v; want errShape", text, page.Rows, err)
 		}

@@ -118,7 +118,7 @@ func TestPagesChange(t *testing.T) {
 	row := func(path string, before, after int64) {
 		for i, n := range []int64{before, after} {
 			if n > 0 {
-				weeks[i] = append(weeks[i], analytics.Row{Path: path, Human: n, Total: n})
+				weeks[i] = append(weeks[i], analytics.Row{Path: path, Totals: analytics.Totals{Human: n, Total: n}})
 			}
 		}
 	}

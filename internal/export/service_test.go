@@ -34,7 +34,7 @@ func (p visitorsPage) page() analytics.Page {
 func (p visitorsPage) agents() analytics.Page {
 	out := analytics.Page{Offset: p.Offset, HasMore: p.HasMore}
 	if p.Totals != (analytics.Totals{}) {
-		site := agentOf(analytics.Row{Human: p.Totals.Human, Total: p.Totals.Total})
+		site := agentOf(analytics.Row{Totals: analytics.Totals{Human: p.Totals.Human, Total: p.Totals.Total}})
 		out.Site = records([]analytics.AgentRow{site})
 	}
 	for _, row := range p.Rows {
@@ -90,8 +90,9 @@ func rowsBetween(from, to, version int) []analytics.Row {
 	for i := range rows {
 		n := from + i
 		// Not in the order of the sinks, which sort by path.
-		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", n%7, n), Human: int64(n), AI: int64(version),
-			Total: int64(n + version)}
+		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", n%7, n), Totals: analytics.Totals{Human: int64(n),
+			AI: int64(version),
+			Total: int64(n + version)}}
 	}
 	return rows
 }
@@ -179,7 +180,8 @@ func agentOf(r analytics.Row) analytics.AgentRow {
 
 // rowOf is the inverse of agentOf, for rows of rowsOf.
 func rowOf(a analytics.AgentRow) analytics.Row {
-	return analytics.Row{Path: a.Path, Human: a.Visitors, AI: a.Requests - a.Visitors, Total: a.Requests}
+	return analytics.Row{Path: a.Path, Totals: analytics.Totals{Human: a.Visitors, AI: a.Requests - a.Visitors,
+		Total: a.Requests}}
 }
 
 func (s *service) charge(q docsapi.PageQuery) (nth int, err error) {
@@ -233,17 +235,8 @@ func serve(req *http.Request, about func(at place) (status, rows, version int)) 
 	offset, _ := strconv.Atoi(q.Get("offset"))
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	status, rows, version := about(at)
-	type counts struct {
-		Path  string `json:"path,omitempty"`
-		Human int64  `json:"human"`
-		AI    int64  `json:"ai"`
-		Total int64  `json:"total"`
-	}
-	visitors := []counts{}
-	for _, r := range rowsBetween(offset, min(offset+limit, rows), version) {
-		visitors = append(visitors, counts(r))
-	}
-	totals := counts{Human: int64(rows), Total: int64(rows)}
+	visitors := append([]analytics.Row{}, rowsBetween(offset, min(offset+limit, rows), version)...)
+	totals := analytics.Totals{Human: int64(rows), Total: int64(rows)}
 	if rows > 0 { // as totalsOf
 		totals.AI, totals.Total = int64(version), int64(rows+version)
 	}

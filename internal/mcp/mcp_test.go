@@ -62,7 +62,7 @@ func answers(t testing.TB) Options {
 		for i, path := range append([]string{"/", "/guides/a", "/guides/b"}, hostile...) {
 			if day > 0 || path != "/guides/b" {
 				n := int64(day - 10*i)
-				rows = append(rows, analytics.Row{Path: path, Human: 100 + n, AI: 5, Total: 103 + n})
+				rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: 100 + n, AI: 5, Total: 103 + n}})
 			}
 		}
 		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })

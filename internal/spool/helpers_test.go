@@ -59,8 +59,9 @@ func page(i, n int) analytics.Page {
 		Total: -1}}
 	for j := range n {
 		path := fmt.Sprintf("/%d/%d é\x00", (i*7919+j*31)%1000, i)
-		p.Rows = append(p.Rows, analytics.RecordOf(analytics.Row{Path: path, Human: int64(i), AI: int64(j),
-			Total: 1 << 62}))
+		p.Rows = append(p.Rows, analytics.RecordOf(analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(i),
+			AI: int64(j),
+			Total: 1 << 62}}))
 	}
 	return p
 }

@@ -163,7 +163,8 @@ func (l *PageLog) replay(size int64) error {
 			return nil
 		default:
 			sum := l.Sum
-			p, err := decode(l.shape, payload, names, func(_ []byte, row analytics.Record) { l.shape.Count(&sum, row) })
+			count := l.shape.Counter(&sum)
+			p, err := decode(l.shape, payload, names, func(_ []byte, row analytics.Record) { count(row) })
 			if _, again := l.Pages[p.offset]; again || err != nil {
 				return nil //nolint:nilerr // what follows is not sound
 			}
@@ -222,8 +223,9 @@ func (l *PageLog) Append(p analytics.Page) error {
 		return l.broken
 	}
 	l.add(pageRecord{InfoOf(l.shape, p), p.Offset, site})
+	count := l.shape.Counter(&l.Sum)
 	for _, row := range p.Rows {
-		l.shape.Count(&l.Sum, row)
+		count(row)
 	}
 	return nil
 }

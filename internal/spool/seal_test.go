@@ -186,8 +186,9 @@ func TestRowsAgainstAMap(t *testing.T) {
 
 func drawRow(t *rapid.T) analytics.Record {
 	return analytics.RecordOf(analytics.Row{
-		Path:  rapid.StringN(0, 3, 8).Draw(t, "path"),
-		Human: rapid.Int64().Draw(t, "human"), AI: rapid.Int64().Draw(t, "ai"), Total: rapid.Int64().Draw(t, "total"),
+		Path:   rapid.StringN(0, 3, 8).Draw(t, "path"),
+		Totals: analytics.Totals{Human: rapid.Int64().Draw(t, "human"), AI: rapid.Int64().Draw(t, "ai"),
+			Total: rapid.Int64().Draw(t, "total")},
 	})
 }
 

@@ -99,7 +99,7 @@ func (db *DB) SetPages(ctx context.Context, l PageList) error {
 		}
 		t.exec(`DELETE FROM pages WHERE project = ? AND granularity = ?`, l.Project, l.Granularity)
 		for i, p := range l.Pages {
-			values := append([]any{l.Project, l.Granularity, i, p.Path}, counts(p.Totals())...)
+			values := append([]any{l.Project, l.Granularity, i, p.Path}, counts(p.Totals)...)
 			t.exec(`INSERT INTO pages VALUES `+marks(values), values...)
 		}
 	})
@@ -123,7 +123,7 @@ func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
 		}
 		if r.path.Valid {
 			last := &out[len(out)-1]
-			last.Pages = append(last.Pages, analytics.RowOf(r.path.String, r.totals))
+			last.Pages = append(last.Pages, analytics.Row{Path: r.path.String, Totals: r.totals})
 		}
 	}, `
 		SELECT w.*, p.path, `+totals+`

@@ -133,7 +133,8 @@ func newWorld(t *testing.T, windows int) *world {
 
 func rows(n int) (out []analytics.Row) {
 	for i := range n {
-		out = append(out, analytics.Row{Path: fmt.Sprintf("/p%03d", i), Human: int64(i), AI: 1, Total: int64(i) + 1})
+		out = append(out, analytics.Row{Path: fmt.Sprintf("/p%03d", i), Totals: analytics.Totals{Human: int64(i), AI: 1,
+			Total: int64(i) + 1}})
 	}
 	return out
 }

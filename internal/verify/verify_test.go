@@ -242,7 +242,7 @@ func TestImplausible(t *testing.T) {
 		"a page": {func(_ *analytics.Totals, rows []analytics.Row) { rows[2].Total, rows[2].Human = 1, 2 },
 			`1 page contradict each other, such as those of "/p002"`},
 		"a page above the site": {func(of *analytics.Totals, rows []analytics.Row) {
-			rows[2] = analytics.Row{Path: "/p002", AI: of.AI + 1, Total: of.AI + 1}
+			rows[2] = analytics.Row{Path: "/p002", Totals: analytics.Totals{AI: of.AI + 1, Total: of.AI + 1}}
 		}, "a page has more visitors than the site"},
 		"a day above its week": {func(of *analytics.Totals, _ []analytics.Row) {
 			*of = analytics.Totals{Human: 5000, AI: 1, Total: 5000}

@@ -62,7 +62,7 @@ func testOddRows(s *suite) {
 		`\N`, "/über", "/日本語", "/🦊", "/e\u0301",
 		"/\u202eabc", "/\ufeff", "/" + strings.Repeat("x", 1<<20-1), "/" + strings.Repeat("é", 4<<10), `/\ud800\xff`,
 	} {
-		rows = append(rows, analytics.Row{Path: path, Human: int64(i), AI: 1, Total: int64(i) + 1})
+		rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(i), AI: 1, Total: int64(i) + 1}})
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), List(rows...))))
@@ -72,7 +72,7 @@ func testOddRows(s *suite) {
 		rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
 	}
 	s.shows(s.replace(Seal(s, rev, List(
-		analytics.Row{Path: "/a", Human: math.MaxInt64, AI: 1<<53 + 1, Total: math.MaxInt64 - 1},
+		analytics.Row{Path: "/a", Totals: analytics.Totals{Human: math.MaxInt64, AI: 1<<53 + 1, Total: math.MaxInt64 - 1}},
 		analytics.Row{Path: "/b"},
 	))))
 }
@@ -261,9 +261,10 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	commit(Seal(s, TotalsOnly(Revision(s.key("prj_a", 4), 1)), nil))
 	commit(Seal(s, Revision(s.key("prj_b", 31), 3), pagesOf(5, 3)))
 	rows := []analytics.Row{
-		{Path: "", Human: 1, AI: 1, Total: 1}, {Path: "/\x00", Human: 5, AI: 1, Total: 1},
-		{Path: `/\'`, Human: 1, AI: 90, Total: 90},
-		{Path: "/é🦊", Human: 9, AI: 9, Total: 19}, {Path: "/" + strings.Repeat("x", 3000)},
+		{Path: "", Totals: analytics.Totals{Human: 1, AI: 1, Total: 1}}, {Path: "/\x00", Totals: analytics.Totals{Human: 5,
+			AI: 1, Total: 1}},
+		{Path: `/\'`, Totals: analytics.Totals{Human: 1, AI: 90, Total: 90}},
+		{Path: "/é🦊", Totals: analytics.Totals{Human: 9, AI: 9, Total: 19}}, {Path: "/" + strings.Repeat("x", 3000)},
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(a.Path, b.Path) })
 	week := s.key("prj_b", 4)

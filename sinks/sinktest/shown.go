@@ -77,8 +77,8 @@ func (w Window) visitors() iter.Seq2[analytics.Row, error] {
 		tail := strings.Repeat("x", max(w.Size-20, 0))
 		for i := range w.Rev.Rows - w.Lacks {
 			path := fmt.Sprintf("/docs/page-%08d%s", i, tail)
-			if !yield(analytics.Row{Path: path, Human: int64(w.Rev.Number), AI: 7,
-				Total: int64(w.Rev.Number) + 3}, nil) {
+			if !yield(analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(w.Rev.Number), AI: 7,
+				Total: int64(w.Rev.Number) + 3}}, nil) {
 				return
 			}
 		}

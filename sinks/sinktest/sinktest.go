@@ -296,7 +296,8 @@ func pagesOf(n int, number int32) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for i := range n {
 			human := int64(number)*1_000_000 + int64(i)
-			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: human, AI: 7, Total: human + 3},
+			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Totals: analytics.Totals{Human: human, AI: 7,
+				Total: human + 3}},
 				nil) {
 				return
 			}
