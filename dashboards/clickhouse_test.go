@@ -102,7 +102,7 @@ func fill(t *testing.T, dsn string) {
 	defer sink.Close()
 	day := func(n int) analytics.Date { return analytics.NewDate(2026, time.November, n) }
 	row := func(path string, human, ai, total int64) analytics.Row {
-		return analytics.Row{Path: path, Human: human, AI: ai, Total: total}
+		return analytics.Row{Path: path, Totals: analytics.Totals{Human: human, AI: ai, Total: total}}
 	}
 	commit := func(project string, g analytics.Granularity, from, to analytics.Date, number int32,
 		totals analytics.Totals, rows ...analytics.Row) {

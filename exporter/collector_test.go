@@ -169,9 +169,10 @@ func TestQueuePaused(t *testing.T) {
 func TestPaths(t *testing.T) {
 	long := strings.Repeat("/long", 100)
 	s := view.Snapshot{Windows: []view.Window{{Revision: revision("p", analytics.Day, 6, 7, 5), Pages: []analytics.Row{
-		{Path: long + "1", Total: 9}, {Path: long + "2", Total: 8}, {Path: "/x\xff", Total: 7},
-		{Path: "/x\xfe", Total: 6},
-		{Path: "/twice", Total: 5}, {Path: "/twice", Total: 4},
+		{Path: long + "1", Totals: analytics.Totals{Total: 9}}, {Path: long + "2", Totals: analytics.Totals{Total: 8}},
+		{Path: "/x\xff", Totals: analytics.Totals{Total: 7}},
+		{Path: "/x\xfe", Totals: analytics.Totals{Total: 6}},
+		{Path: "/twice", Totals: analytics.Totals{Total: 5}}, {Path: "/twice", Totals: analytics.Totals{Total: 4}},
 	}}}}
 	series := map[string]float64{}
 	for i, path := range []string{long + "1", long + "2", "/x\xff", "/x\xfe", "/twice"} {
@@ -225,7 +226,7 @@ func TestAnySnapshot(t *testing.T) {
 		return p
 	})
 	page := rapid.Custom(func(t *rapid.T) analytics.Row {
-		return analytics.Row{Path: name.Draw(t, "path"), Total: number.Draw(t, "n")}
+		return analytics.Row{Path: name.Draw(t, "path"), Totals: analytics.Totals{Total: number.Draw(t, "n")}}
 	})
 	many := func(t *rapid.T, make func()) {
 		for range rapid.IntRange(0, 3).Draw(t, "many") {

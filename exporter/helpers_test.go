@@ -43,9 +43,9 @@ func rich() view.Snapshot {
 		},
 		Windows: []view.Window{
 			{Revision: revision("prj_a", analytics.Day, 6, 7, 3), Pages: []analytics.Row{
-				{Path: "/", Human: 70, AI: 30, Total: 95},
-				{Path: "/guide", Human: 20, AI: 5, Total: 24},
-				{Path: "/a \"quoted\" \\ path\nof two lines 🙂", Human: 1, AI: 1, Total: 2},
+				{Path: "/", Totals: analytics.Totals{Human: 70, AI: 30, Total: 95}},
+				{Path: "/guide", Totals: analytics.Totals{Human: 20, AI: 5, Total: 24}},
+				{Path: "/a \"quoted\" \\ path\nof two lines 🙂", Totals: analytics.Totals{Human: 1, AI: 1, Total: 2}},
 			}},
 			{Revision: unverified("prj_a", analytics.Week, -1, 6, 812), MovedRows: 250, RepeatedRows: 7},
 			{Revision: revision("prj_a", "28d", -21, 7, analytics.TotalsOnlyRows),
@@ -163,7 +163,8 @@ func large(projects, pages int) view.Snapshot {
 			w := view.Window{Revision: revision(id, g, 6, 7, int64(pages))}
 			for i := range int64(pages) {
 				path := fmt.Sprintf("/docs/section-%d/a-page-with-a-name-%d", i%7, i)
-				w.Pages = append(w.Pages, analytics.Row{Path: path, Human: 1000 - i, AI: 500 - i, Total: 1400 - i})
+				w.Pages = append(w.Pages, analytics.Row{Path: path, Totals: analytics.Totals{Human: 1000 - i, AI: 500 - i,
+					Total: 1400 - i}})
 			}
 			s.Windows = append(s.Windows, w)
 		}

@@ -26,7 +26,7 @@ func oddPages() view.Snapshot {
 	s.Windows = s.Windows[:1]
 	s.Windows[0].Pages = nil
 	for i, path := range odd {
-		s.Windows[0].Pages = append(s.Windows[0].Pages, analytics.Row{Path: path, Total: int64(i)})
+		s.Windows[0].Pages = append(s.Windows[0].Pages, analytics.Row{Path: path, Totals: analytics.Totals{Total: int64(i)}})
 	}
 	return s
 }

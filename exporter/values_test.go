@@ -44,7 +44,8 @@ func TestBeforeTheFirst(t *testing.T) {
 func numbered(n int64) view.Snapshot {
 	w := view.Window{Revision: revision("p", analytics.Day, 6, 7, n)}
 	for i := range 10 {
-		w.Pages = append(w.Pages, analytics.Row{Path: fmt.Sprintf("/%d", i), Human: n, AI: n, Total: n})
+		w.Pages = append(w.Pages, analytics.Row{Path: fmt.Sprintf("/%d", i), Totals: analytics.Totals{Human: n, AI: n,
+			Total: n}})
 	}
 	return view.Snapshot{At: time.Unix(n, 0), Windows: []view.Window{w}}
 }

@@ -20,7 +20,7 @@ var windowFamilies = []Metric{
 		ofWindows(func(w view.Window, emit emit) { emit(float64(w.Totals.Total)) })),
 	define(groupVisitors, "page_visitors", typeGauge, "project window path audience",
 		"Unique visitors of a page in the newest complete window, for the most visited pages."+nonAdded+cached,
-		ofPages(func(r analytics.Row, emit emit) { audiences(emit, r.Totals()) })),
+		ofPages(func(r analytics.Row, emit emit) { audiences(emit, r.Totals) })),
 	define(groupVisitors, "page_visitors_deduplicated", typeGauge, "project window path",
 		"Unique visitors of a page in the newest complete window, human and AI together, each counted once, for the "+
 			"most visited pages."+nonAdded+cached,

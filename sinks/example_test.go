@@ -25,8 +25,9 @@ func ExampleSink() {
 	defer os.RemoveAll(dir)
 	var sink sinks.Sink = sinktest.NewMemory()
 	for number, rows := range [][]analytics.Row{
-		{{Path: "/start", Human: 3, AI: 1, Total: 4}},
-		{{Path: "/install", Human: 9, AI: 2, Total: 11}, {Path: "/start", Human: 5, AI: 1, Total: 6}},
+		{{Path: "/start", Totals: analytics.Totals{Human: 3, AI: 1, Total: 4}}},
+		{{Path: "/install", Totals: analytics.Totals{Human: 9, AI: 2, Total: 11}}, {Path: "/start",
+			Totals: analytics.Totals{Human: 5, AI: 1, Total: 6}}},
 	} {
 		if err := sink.Replace(ctx, seal(dir, int32(number)+1, rows)); err != nil {
 			log.Fatal(err)
@@ -54,7 +55,7 @@ func seal(dir string, number int32, rows []analytics.Row) *archive.File {
 		Number: number, Verified: true, ExportedAt: time.Date(2026, 10, 2, 6, 0, int(number), 0, time.UTC),
 	}
 	path := filepath.Join(dir, fmt.Sprint(number))
-	if _, err := archive.Write(path, rev, all(rows)); err != nil {
+	if _, err := archive.Write(path, rev, analytics.Records(all(rows))); err != nil {
 		log.Fatal(err)
 	}
 	file, err := archive.Open(path)

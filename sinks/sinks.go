@@ -22,15 +22,10 @@ import (
 type Sealed interface {
 	// Revision describes it.
 	Revision() analytics.Revision
-	// Rows yields its rows sorted by path, each path once; none for a
-	// totals-only window. It may be ranged over more than once, and memory does
+	// Rows yields its rows in the order of [analytics.Shape.Compare]: rows of the site come first, and are
+	// all rows of a totals-only window. It may be ranged over more than once, and memory does
 	// not grow with the number of rows. After an error nothing more is yielded.
-	// Of a window of another report it yields an error.
-	Rows() iter.Seq2[analytics.Row, error]
-	// Agents yields the rows of a window of the report of agents on the same terms, in the
-	// order of [analytics.AgentRow.Compare]: those of the site come first, also in a
-	// totals-only window.
-	Agents() iter.Seq2[analytics.AgentRow, error]
+	Rows() iter.Seq2[analytics.Record, error]
 	// Open opens the sealed window file (package archive) for reading.
 	Open() (io.ReadCloser, error)
 }
@@ -72,6 +67,16 @@ type Sink interface {
 	Window(ctx context.Context, rev analytics.Revision, dir string) (w Sealed, done func() error, err error)
 	// Close closes connections and removes temporary files. Closing again does nothing.
 	Close() error
+}
+
+// RowsOf yields the rows of w, which must be of the report with rows of type R.
+func RowsOf[R analytics.RowType](w Sealed) iter.Seq2[R, error] {
+	if rev := w.Revision(); rev.Report != analytics.ReportOf[R]() {
+		return func(yield func(R, error) bool) {
+			yield(*new(R), fmt.Errorf("%s: is not of the report %s", rev.Key, analytics.ReportOf[R]()))
+		}
+	}
+	return analytics.Rows[R](w.Rows())
 }
 
 // Offers reports whether a sink with the option reports stores windows of one report.
@@ -136,7 +141,7 @@ var ErrOtherRevision = errors.New("the sink shows another revision of the window
 // readers of s see them. A file that is needed for that is made in dir and removed.
 func Top(ctx context.Context, s Sink, rev analytics.Revision, n int, dir string) (pages []analytics.Row, err error) {
 	err = Read(ctx, s, rev, dir, func(w Sealed) (err error) {
-		pages, err = analytics.Top(w.Rows(), n)
+		pages, err = analytics.Top(RowsOf[analytics.Row](w), n)
 		return err
 	})
 	return pages, err

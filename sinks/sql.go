@@ -22,58 +22,16 @@ import (
 
 // This file has the code that the SQL sinks share.
 
-// Dataset is a report, and its rows in a window: one more report is one more dataset.
-type Dataset[R any] struct {
-	*analytics.Dataset[R]
-	Rows func(Sealed) iter.Seq2[R, error]
-}
-
-// The datasets.
-var (
-	Visitors = Dataset[analytics.Row]{analytics.Visitors, Sealed.Rows}
-	Agents   = Dataset[analytics.AgentRow]{analytics.Agents, Sealed.Agents}
-)
-
-// windows is what is done with a window whatever its rows.
-var windows = [...]struct {
-	sum  func(Sealed) (analytics.Sum, error)
-	file func(dir string, rev analytics.Revision, w Sealed) (Sealed, func() error, error)
-}{
-	analytics.VisitorsReport: {Visitors.sum, Visitors.file}, analytics.AgentsReport: {Agents.sum, Agents.file},
-}
-
 // SumOf adds up the rows of w.
-func SumOf(w Sealed) (analytics.Sum, error) { return windows[w.Revision().Report].sum(w) }
-
-// FileOf is [WindowFile] of the rows of w as those of rev.
-func FileOf(dir string, rev analytics.Revision, w Sealed) (Sealed, func() error, error) {
-	return windows[rev.Report].file(dir, rev, w)
-}
-
-func (d Dataset[R]) sum(w Sealed) (analytics.Sum, error) {
-	add, sum := d.Sum()
-	for row, err := range d.Rows(w) {
+func SumOf(w Sealed) (analytics.Sum, error) {
+	add, sum := w.Revision().Report.Shape().Sum()
+	for row, err := range w.Rows() {
 		if err != nil {
 			return *sum, err
 		}
 		add(row)
 	}
 	return *sum, nil
-}
-
-func (d Dataset[R]) file(dir string, rev analytics.Revision, w Sealed) (Sealed, func() error, error) {
-	return WindowFile(dir, rev, d.Rows(w))
-}
-
-// Read returns the rows of w as [Dataset.Rows] yields them.
-func (d *Dataset[R]) Read(w Sealed) (rows []R, err error) {
-	for row, err := range d.Rows(w) {
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
 }
 
 // CheckDSN refuses what a driver would misunderstand in the part of a DSN after "://": a
@@ -167,7 +125,7 @@ func Listing(ctx context.Context, s Sink, open func() error) iter.Seq2[analytics
 
 // WindowFile writes a window to a new file in dir, which done removes. Rows that are not as
 // many as rev says are an error.
-func WindowFile[R any](dir string, rev analytics.Revision, rows iter.Seq2[R, error]) (
+func WindowFile(dir string, rev analytics.Revision, rows iter.Seq2[analytics.Record, error]) (
 	w Sealed, done func() error, err error) {
 	path := filepath.Join(dir, rand.Text())
 	done = func() error { return os.Remove(path) }

@@ -55,10 +55,14 @@ type book struct {
 	rows iter.Seq2[analytics.Row, error]
 }
 
-func (b book) Revision() analytics.Revision          { return b.rev }
-func (b book) Rows() iter.Seq2[analytics.Row, error] { return b.rows }
+func (b book) Revision() analytics.Revision { return b.rev }
 
-func (b book) Agents() iter.Seq2[analytics.AgentRow, error] { return rowsOf(agentsOf(b.rev.Key)...) }
+func (b book) Rows() iter.Seq2[analytics.Record, error] {
+	if b.rev.Report == analytics.AgentsReport {
+		return analytics.Records(rowsOf(agentsOf(b.rev.Key)...))
+	}
+	return analytics.Records(b.rows)
+}
 
 // agentsOf are the rows of a window of agents: 2 of the site, or 42 of some, of whose readers several are equal,
 // and those of a path.

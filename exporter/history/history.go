@@ -71,10 +71,8 @@ type Archive interface {
 type Window interface {
 	// Revision describes it. It may be a later reading than was asked for.
 	Revision() analytics.Revision
-	// Rows yields its rows, none for a totals-only window.
-	Rows() iter.Seq2[analytics.Row, error]
-	// Agents yields the rows of a window of agents, those of the site first.
-	Agents() iter.Seq2[analytics.AgentRow, error]
+	// Rows yields its rows, rows of the site first.
+	Rows() iter.Seq2[analytics.Record, error]
 }
 
 // Options select the history.
@@ -271,9 +269,9 @@ func (s *span) readRows(ctx context.Context, from Archive, n int) error {
 	// shown as the previous one of another.
 	*s.Revision = w.Revision()
 	if s.Report == analytics.AgentsReport {
-		s.agents, s.others, err = analytics.TopAgents(w.Agents(), view.MaxAgents)
+		s.agents, s.others, err = analytics.TopAgents(analytics.Rows[analytics.AgentRow](w.Rows()), view.MaxAgents)
 	} else {
-		s.pages, err = analytics.Top(w.Rows(), n)
+		s.pages, err = analytics.Top(analytics.Rows[analytics.Row](w.Rows()), n)
 	}
 	if err = errors.Join(err, done()); err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)

@@ -44,11 +44,11 @@ func someWindows() *shelf {
 		},
 		rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 			return rowsOf(
-				analytics.Row{Path: "/a", Human: 1, AI: 2, Total: 3},
-				analytics.Row{Path: "/b", Human: 1, AI: 2, Total: 3},
-				analytics.Row{Path: "/few", Human: 1, AI: 1, Total: 1},
-				analytics.Row{Path: oddPath, Human: int64(k.To), Total: int64(k.To)},
-				analytics.Row{Path: "/late", Total: 100 * int64(k.From-date("2026-10-01"))},
+				analytics.Row{Path: "/a", Totals: analytics.Totals{Human: 1, AI: 2, Total: 3}},
+				analytics.Row{Path: "/b", Totals: analytics.Totals{Human: 1, AI: 2, Total: 3}},
+				analytics.Row{Path: "/few", Totals: analytics.Totals{Human: 1, AI: 1, Total: 1}},
+				analytics.Row{Path: oddPath, Totals: analytics.Totals{Human: int64(k.To), Total: int64(k.To)}},
+				analytics.Row{Path: "/late", Totals: analytics.Totals{Total: 100 * int64(k.From-date("2026-10-01"))}},
 			)
 		},
 	}
@@ -113,7 +113,7 @@ func TestLaterReading(t *testing.T) {
 		windows: []analytics.Revision{reading("prj_a", "day", date("2026-10-08"), date("2026-10-09")), first},
 		later:   map[analytics.Key]analytics.Revision{first.Key: second},
 		rows: func(analytics.Key) iter.Seq2[analytics.Row, error] {
-			return rowsOf(analytics.Row{Path: "/", Total: 70})
+			return rowsOf(analytics.Row{Path: "/", Totals: analytics.Totals{Total: 70}})
 		},
 	}
 	o := between("2026-10-01", "2026-10-10", 24*time.Hour)

@@ -40,7 +40,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 		return func(yield func(analytics.Row, error) bool) {
 			for n := range rows {
-				if !yield(analytics.Row{Path: path(n), Total: int64((n + int(k.To)) % rows)}, nil) {
+				if !yield(analytics.Row{Path: path(n), Totals: analytics.Totals{Total: int64((n + int(k.To)) % rows)}}, nil) {
 					return
 				}
 			}

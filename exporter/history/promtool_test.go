@@ -42,8 +42,8 @@ func TestPrometheusReadsIt(t *testing.T) {
 	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 		var rows []analytics.Row
 		for n, path := range odd {
-			rows = append(rows, analytics.Row{Path: path, Human: int64(n), AI: int64(k.To),
-				Total: int64(k.To) + int64(n)})
+			rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(n), AI: int64(k.To),
+				Total: int64(k.To) + int64(n)}})
 		}
 		return rowsOf(rows...)
 	}}

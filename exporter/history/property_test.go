@@ -90,8 +90,9 @@ func drawShelf(t *rapid.T) *shelf {
 	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 		var rows []analytics.Row
 		for n := range int(k.To) % 5 {
-			rows = append(rows, analytics.Row{Path: path((n + int(k.To)) % 7), Human: int64(n), AI: int64(k.To),
-				Total: int64(n * int(k.To) % 11)})
+			rows = append(rows, analytics.Row{Path: path((n + int(k.To)) % 7), Totals: analytics.Totals{Human: int64(n),
+				AI:    int64(k.To),
+				Total: int64(n * int(k.To) % 11)}})
 		}
 		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 		return rowsOf(rows...)

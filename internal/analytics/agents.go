@@ -12,14 +12,13 @@ import (
 // audience and Found occur together once. Readers are not additive: not over paths, and not over
 // audiences.
 type AgentRow struct {
-	Path     string   `json:"path"` // empty: the whole site, of paths that are there
+	Path     string   `json:"path" about:"Empty: the whole site, of paths that are there."`
 	Agent    string   `json:"agent"`
 	Class    string   `json:"class"`
 	Audience Audience `json:"audience"`
-	// Found is false for a path that was asked for and is not there.
-	Found    bool  `json:"found"`
-	Visitors int64 `json:"visitors"`
-	Requests int64 `json:"requests"`
+	Found    bool     `json:"found" about:"False: the path was asked for and is not there."`
+	Visitors int64    `json:"visitors" about:"Unique readers do not add up over days, paths or audiences."`
+	Requests int64    `json:"requests"`
 }
 
 // Bounds returns an error if the visitors of the site in the same window, human and ai, are not between
@@ -66,44 +65,42 @@ func TopAgents(rows iter.Seq2[AgentRow, error], n int) (top []AgentRow, others i
 	return top[:len(top)-others], others, nil
 }
 
-// agentSum adds up the rows of agents of a window, in their order: those of the site, which have no path,
-// come first. Of its Sum, Rows counts those with a path, and Implausible those that have fewer requests
+// checkAgent refuses a row of the site with paths that were not found.
+func checkAgent(r Record) error {
+	if r.Path() != "" || r.Truths[0] {
+		return nil
+	}
+	return fmt.Errorf("agent %q: the site has no row of paths that were not found", r.Texts[1])
+}
+
+// countAgents counts the rows of agents of a window, in their order: those of the site, which have
+// no path, come first. Of the sum, Rows counts those with a path, and Implausible those that have fewer requests
 // than readers, or more readers than the site has of that agent and audience. Largest and Added are
 // over the rows of the site, and have no Total: see [Sum.Bounds].
-type agentSum struct {
-	Sum
-	site map[[2]string]int64 // readers, by agent and audience
-}
-
-// Add adds a row to the sum.
-func (s *agentSum) Add(r AgentRow) {
-	s.Checksum.addAgent(r)
-	plausible := r.Visitors >= 0 && r.Requests >= r.Visitors
-	of := [2]string{r.Agent, string(r.Audience)}
-	if r.Path == "" {
-		if s.site == nil {
-			s.site = map[[2]string]int64{}
+func countAgents(sum *Sum) func(Record) {
+	site := map[[2]string]int64{} // readers, by agent and audience
+	return func(r Record) {
+		agent, audience, found := r.Texts[1], r.Texts[3], r.Truths[0]
+		visitors, requests := r.Counts[0], r.Counts[1]
+		plausible := visitors >= 0 && requests >= visitors
+		of := [2]string{agent, audience}
+		if r.Path() == "" {
+			site[of] = visitors
+			sum.bound(Audience(audience), visitors)
+		} else {
+			sum.Rows++
+			plausible = plausible && (!found || visitors <= site[of])
 		}
-		s.site[of] = r.Visitors
-		s.bound(r)
-	} else {
-		s.Rows++
-		plausible = plausible && (!r.Found || r.Visitors <= s.site[of])
-	}
-	if plausible {
-		return
-	}
-	if s.Implausible++; s.Implausible == 1 || r.Path < s.Example {
-		s.Example = r.Path
+		sum.doubt(r, plausible)
 	}
 }
 
-// bound takes in a row of the site.
-func (s *agentSum) bound(r AgentRow) {
-	switch r.Audience {
+// bound takes in the readers of an agent on the site.
+func (s *Sum) bound(by Audience, readers int64) {
+	switch by {
 	case Human:
-		s.Largest.Human, s.Added.Human = max(s.Largest.Human, r.Visitors), addUpTo(s.Added.Human, r.Visitors)
+		s.Largest.Human, s.Added.Human = max(s.Largest.Human, readers), addUpTo(s.Added.Human, readers)
 	case AI:
-		s.Largest.AI, s.Added.AI = max(s.Largest.AI, r.Visitors), addUpTo(s.Added.AI, r.Visitors)
+		s.Largest.AI, s.Added.AI = max(s.Largest.AI, readers), addUpTo(s.Added.AI, readers)
 	}
 }

@@ -10,27 +10,41 @@ package analytics
 
 import (
 	"math"
+	"reflect"
 	"time"
 )
 
 // Row is the unique visitors of one page (service specification, section 2.3).
-// Total is deduplicated: it is not Human + AI.
 type Row struct {
-	Path  string `json:"path"`
-	Human int64  `json:"human"`
-	AI    int64  `json:"ai"`
-	Total int64  `json:"total"`
+	Path string `json:"path"`
+	Totals
 }
 
-// Totals returns the counts of r without its path.
-func (r Row) Totals() Totals { return Totals{Human: r.Human, AI: r.AI, Total: r.Total} }
-
-// Totals is the unique visitors of the whole site (section 2.2). Total is
-// deduplicated across human and AI visitors, and totals are not sums of rows.
+// Totals is the unique visitors of a page, or of the whole site (section 2.2), where totals are not sums of rows.
+// One more count is one more field: the columns of reports with such counts are its fields.
 type Totals struct {
 	Human int64 `json:"human"`
 	AI    int64 `json:"ai"`
-	Total int64 `json:"total"`
+	Total int64 `json:"total" about:"Not human + ai: deduplicated. Unique visitors do not add up over days or pages."`
+}
+
+// Fields are the counts, in the order of the columns.
+func (t *Totals) Fields() []*int64 { return fieldsOf(reflect.ValueOf(t).Elem()).Counts }
+
+// TotalsNames are the names of the counts.
+func TotalsNames() (names []string) {
+	for _, c := range columnsOf(reflect.TypeFor[Totals]()) {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Totals are the counts of a report whose counts are totals of visitors.
+func (c Counts) Totals() (t Totals) {
+	for i, n := range t.Fields() {
+		*n = c[i]
+	}
+	return t
 }
 
 // TotalsOnlyRows is Revision.Rows where no rows were read.
@@ -104,13 +118,14 @@ const PageRows = 250
 
 // Page is one answer of the API: some rows of a window, and the totals of the site
 // that every page of the window repeats (service specification, section 4.3).
-type Page[R any] struct {
+type Page struct {
 	// Offset is the number of rows skipped before this page.
 	Offset int
-	// Totals are those of a report whose totals are counts; Site of one whose totals are rows ([Shape.Site]).
+	// Totals are the totals of a report whose totals are counts, Site those of a report whose totals are rows
+	// ([Shape.Site]).
 	Totals Totals
-	Site   []R
-	Rows   []R
+	Site   []Record
+	Rows   []Record
 	// HasMore reports whether rows exist beyond this page.
 	HasMore bool
 	// DataFrom is the first day of which the service has data of the project, NoData without any; nil where it does
@@ -120,13 +135,6 @@ type Page[R any] struct {
 
 // NoData is after every day.
 const NoData = Date(math.MaxInt32)
-
-type (
-	// VisitorsPage is a page of the report of visitors.
-	VisitorsPage = Page[Row]
-	// AgentsPage is a page of the report of agents.
-	AgentsPage = Page[AgentRow]
-)
 
 // OpenWindow is the newest reading of a running window, so far. Only gauges and status show it.
 type OpenWindow struct {

@@ -134,10 +134,14 @@ func TestAgentSum(t *testing.T) {
 	missed.Path, missed.Found, missed.Visitors = "/b", false, 4
 	few.Path, few.Requests = "/c", 2
 	many.Path, many.Visitors, many.Requests = "/d", 4, 4
-	var sum, other agentSum
-	for _, r := range []AgentRow{site, fine, missed, few, many} {
-		sum.Add(r)
+	added := func(rows ...AgentRow) *Sum {
+		add, sum := AgentsReport.Shape().Sum()
+		for _, r := range rows {
+			add(RecordOf(r))
+		}
+		return sum
 	}
+	sum := added(site, fine, missed, few, many)
 	for ai, fits := range map[int64]bool{2: false, 3: true, 4: false} {
 		if err := sum.Bounds(Totals{AI: ai}); (err == nil) != fits {
 			t.Errorf("%d visitors: %v", ai, err)
@@ -146,14 +150,9 @@ func TestAgentSum(t *testing.T) {
 	if sum.Rows != 4 || sum.Implausible != 2 || sum.Example != "/c" {
 		t.Errorf("%+v", sum)
 	}
-	for _, r := range []AgentRow{missed, many, site, few, fine} {
-		other.Add(r)
-	}
+	other := added(missed, many, site, few, fine)
 	many.Found = false
-	var changed agentSum
-	for _, r := range []AgentRow{site, fine, missed, few, many} {
-		changed.Add(r)
-	}
+	changed := added(site, fine, missed, few, many)
 	if other.Checksum != sum.Checksum || changed.Checksum == sum.Checksum {
 		t.Errorf("checksums %s, %s in another order, %s of another row", sum.Checksum, other.Checksum, changed.Checksum)
 	}

@@ -5,42 +5,17 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"strconv"
 )
 
 // Checksum tells whether two places hold the same rows, whatever their order. It
 // is the sum, modulo 2^64, of SipHash-2-4 with the zero key over each row written
-// as path, human, ai and total with a zero byte between; counts are decimals. A
-// server can compute it too: in ClickHouse it is
+// as its columns with a zero byte between; counts are decimals, truths 1 or 0. A
+// server can compute it too: in ClickHouse it is, of visitors,
 //
 //	sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total))))
 //
 // The sum of no rows is 0. It finds damage, it does not withstand an attack.
 type Checksum uint64
-
-// Add adds a row to the checksum.
-func (c *Checksum) Add(r Row) { c.add([]string{r.Path}, r.Human, r.AI, r.Total) }
-
-// addAgent adds a row of agents: path, agent, class, audience, found as 1 or 0, visitors and requests.
-func (c *Checksum) addAgent(r AgentRow) {
-	found := int64(0)
-	if r.Found {
-		found = 1
-	}
-	c.add([]string{r.Path, r.Agent, r.Class, string(r.Audience)}, found, r.Visitors, r.Requests)
-}
-
-func (c *Checksum) add(texts []string, counts ...int64) {
-	var space [256]byte
-	b := append(space[:0], texts[0]...)
-	for _, text := range texts[1:] {
-		b = append(append(b, 0), text...)
-	}
-	for _, n := range counts {
-		b = strconv.AppendInt(append(b, 0), n, 10)
-	}
-	*c += Checksum(sipHash(b))
-}
 
 // String returns 16 hexadecimal digits.
 func (c Checksum) String() string { return fmt.Sprintf("%016x", uint64(c)) }
@@ -62,26 +37,26 @@ type Sum struct {
 	Example     string
 }
 
-// Add adds a row to the sum.
-func (s *Sum) Add(r Row) {
-	s.Checksum.Add(r)
-	s.Count(r)
+// countTotals counts rows whose counts are [Totals].
+func countTotals(s *Sum) func(Record) {
+	largest, added := s.Largest.Fields(), s.Added.Fields()
+	return func(r Record) {
+		s.Rows++
+		for i := range largest {
+			*largest[i] = max(*largest[i], r.Counts[i])
+			*added[i] = addUpTo(*added[i], r.Counts[i])
+		}
+		s.doubt(r, Totals{Human: r.Counts[0], AI: r.Counts[1], Total: r.Counts[2]}.Plausible())
+	}
 }
 
-// Count adds a row to all but the checksum, which takes longer than the rest.
-func (s *Sum) Count(r Row) {
-	s.Rows++
-	s.Largest.Human = max(s.Largest.Human, r.Human)
-	s.Largest.AI = max(s.Largest.AI, r.AI)
-	s.Largest.Total = max(s.Largest.Total, r.Total)
-	s.Added.Human = addUpTo(s.Added.Human, r.Human)
-	s.Added.AI = addUpTo(s.Added.AI, r.AI)
-	s.Added.Total = addUpTo(s.Added.Total, r.Total)
-	if r.Totals().Plausible() {
+// doubt counts a row that is not plausible.
+func (s *Sum) doubt(r Record, plausible bool) {
+	if plausible {
 		return
 	}
-	if s.Implausible++; s.Implausible == 1 || r.Path < s.Example {
-		s.Example = r.Path
+	if s.Implausible++; s.Implausible == 1 || r.Path() < s.Example {
+		s.Example = r.Path()
 	}
 }
 
@@ -104,7 +79,13 @@ func (t Totals) Plausible() bool {
 
 // AtLeast reports whether no count of t is less than that of part.
 func (t Totals) AtLeast(part Totals) bool {
-	return t.Human >= part.Human && t.AI >= part.AI && t.Total >= part.Total
+	all := t.Fields()
+	for i, n := range part.Fields() {
+		if *all[i] < *n {
+			return false
+		}
+	}
+	return true
 }
 
 // sipHash is SipHash-2-4 (Aumasson and Bernstein, 2012) with the zero key.

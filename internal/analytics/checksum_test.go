@@ -22,12 +22,13 @@ func TestSipHash(t *testing.T) {
 }
 
 func TestChecksum(t *testing.T) {
-	rows := []Row{{"/a", 1, 2, 3}, {"/b", 1, 2, 3}, {"/" + strings.Repeat("é", 300), -1, math.MaxInt64, 0},
-		{"", 0, 0, 0}}
+	rows := []Row{{"/a", Totals{1, 2, 3}}, {"/b", Totals{1, 2, 3}}, {"/" + strings.Repeat("é", 300), Totals{-1,
+		math.MaxInt64, 0}},
+		{"", Totals{0, 0, 0}}}
 	sum := func(rows ...Row) string {
 		var c Checksum
 		for _, r := range rows {
-			c.Add(r)
+			VisitorsReport.Shape().Checksum(&c, RecordOf(r))
 		}
 		return c.String()
 	}
@@ -41,8 +42,9 @@ func TestChecksum(t *testing.T) {
 	}
 	seen := map[string]Row{}
 	for _, r := range []Row{
-		{"/a", 1, 2, 3}, {"/a", 1, 3, 2}, {"/a", 12, 3, 0}, {"/a", 1, 23, 0}, {"/a\x001", 2, 3, 0}, {"/a", 1, 2, -3},
-		{"/A", 1, 2, 3},
+		{"/a", Totals{1, 2, 3}}, {"/a", Totals{1, 3, 2}}, {"/a", Totals{12, 3, 0}}, {"/a", Totals{1, 23, 0}}, {"/a\x001",
+			Totals{2, 3, 0}}, {"/a", Totals{1, 2, -3}},
+		{"/A", Totals{1, 2, 3}},
 	} {
 		if same, twice := seen[sum(r)]; twice {
 			t.Errorf("%+v and %+v have one checksum", r, same)
@@ -53,9 +55,9 @@ func TestChecksum(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	var s Sum
-	for _, r := range []Row{{"/b", 5, 1, 4}, {"/a", 1, 9, 11}, {"/c", 2, 3, 4},
-		{"/d", math.MaxInt64, math.MaxInt64, math.MaxInt64}} {
-		s.Add(r)
+	for _, r := range []Row{{"/b", Totals{5, 1, 4}}, {"/a", Totals{1, 9, 11}}, {"/c", Totals{2, 3, 4}},
+		{"/d", Totals{math.MaxInt64, math.MaxInt64, math.MaxInt64}}} {
+		VisitorsReport.Shape().Counter(&s)(RecordOf(r))
 	}
 	if s.Rows != 4 || s.Implausible != 2 || s.Example != "/a" ||
 		s.Largest != (Totals{math.MaxInt64, math.MaxInt64, math.MaxInt64}) {
@@ -68,8 +70,8 @@ func TestSum(t *testing.T) {
 
 func TestCovers(t *testing.T) {
 	var s Sum
-	for _, r := range []Row{{"/a", 3, 1, 3}, {"/b", 2, 0, 2}, {"/c", -4, -4, -4}} {
-		s.Add(r)
+	for _, r := range []Row{{"/a", Totals{3, 1, 3}}, {"/b", Totals{2, 0, 2}}, {"/c", Totals{-4, -4, -4}}} {
+		VisitorsReport.Shape().Counter(&s)(RecordOf(r))
 	}
 	for totals, want := range map[Totals]bool{
 		{0, 0, 0}: true, {3, 1, 4}: true, {5, 1, 5}: true, {6, 1, 5}: false, {5, 2, 5}: false, {5, 1, 6}: false,
@@ -107,9 +109,9 @@ func TestPlausible(t *testing.T) {
 }
 
 func BenchmarkChecksum(b *testing.B) {
-	r := Row{"/docs/guides/section-1000000/page-100000000", 1234, 56, 1250}
+	r := RecordOf(Row{"/docs/guides/section-1000000/page-100000000", Totals{1234, 56, 1250}})
 	var c Checksum
 	for b.Loop() {
-		c.Add(r)
+		VisitorsReport.Shape().Checksum(&c, r)
 	}
 }

@@ -157,11 +157,11 @@ func eachPath(earlier, later iter.Seq2[Row, error], visit func(Change)) error {
 		inLater := b.more && (!a.more || order >= 0)
 		c := Change{Appeared: !inEarlier, Vanished: !inLater}
 		if inEarlier {
-			c.Path, c.Before = a.row.Path, a.row.Totals()
+			c.Path, c.Before = a.row.Path, a.row.Totals
 			a.advance()
 		}
 		if inLater {
-			c.Path, c.After = b.row.Path, b.row.Totals()
+			c.Path, c.After = b.row.Path, b.row.Totals
 			b.advance()
 		}
 		visit(c)

@@ -18,14 +18,14 @@ import (
 
 func ExampleFindMovers() {
 	lastWeek := []analytics.Row{
-		{Path: "/", Human: 80, AI: 20, Total: 95},
-		{Path: "/install", Human: 40, AI: 10, Total: 48},
-		{Path: "/v1", Human: 7, AI: 0, Total: 7},
+		{Path: "/", Totals: analytics.Totals{Human: 80, AI: 20, Total: 95}},
+		{Path: "/install", Totals: analytics.Totals{Human: 40, AI: 10, Total: 48}},
+		{Path: "/v1", Totals: analytics.Totals{Human: 7, AI: 0, Total: 7}},
 	}
 	thisWeek := []analytics.Row{
-		{Path: "/", Human: 84, AI: 31, Total: 110},
-		{Path: "/install", Human: 30, AI: 10, Total: 38},
-		{Path: "/mcp", Human: 5, AI: 12, Total: 16},
+		{Path: "/", Totals: analytics.Totals{Human: 84, AI: 31, Total: 110}},
+		{Path: "/install", Totals: analytics.Totals{Human: 30, AI: 10, Total: 38}},
+		{Path: "/mcp", Totals: analytics.Totals{Human: 5, AI: 12, Total: 16}},
 	}
 	m, err := analytics.FindMovers(analytics.ByPath(lastWeek), analytics.ByPath(thisWeek), analytics.Everyone, 10)
 	if err != nil {
@@ -71,8 +71,9 @@ func drawRows(t *rapid.T, name string) []analytics.Row {
 	count := rapid.Int64Range(0, 4)
 	var out []analytics.Row
 	for _, path := range paths {
-		out = append(out, analytics.Row{Path: path, Human: count.Draw(t, "human"), AI: count.Draw(t, "ai"),
-			Total: count.Draw(t, "total")})
+		out = append(out, analytics.Row{Path: path, Totals: analytics.Totals{Human: count.Draw(t, "human"),
+			AI:    count.Draw(t, "ai"),
+			Total: count.Draw(t, "total")}})
 	}
 	return out
 }
@@ -80,11 +81,11 @@ func drawRows(t *rapid.T, name string) []analytics.Row {
 func allMovers(earlier, later []analytics.Row, by analytics.Audience, n int) (m analytics.Movers) {
 	all := map[string]analytics.Change{}
 	for _, r := range earlier {
-		all[r.Path] = analytics.Change{Path: r.Path, Before: r.Totals(), Vanished: true}
+		all[r.Path] = analytics.Change{Path: r.Path, Before: r.Totals, Vanished: true}
 	}
 	for _, r := range later {
 		c, both := all[r.Path]
-		all[r.Path] = analytics.Change{Path: r.Path, Before: c.Before, After: r.Totals(), Appeared: !both}
+		all[r.Path] = analytics.Change{Path: r.Path, Before: c.Before, After: r.Totals, Appeared: !both}
 	}
 	ranking := func(score func(analytics.Change) int64, keep func(analytics.Change) bool) (r analytics.Ranking) {
 		for _, path := range slices.Sorted(maps.Keys(all)) {
@@ -151,7 +152,7 @@ func TestFindMoversIsSmall(t *testing.T) {
 	list := func(step int64) iter.Seq2[analytics.Row, error] {
 		return func(yield func(analytics.Row, error) bool) {
 			for i := range int64(rows) {
-				if !yield(analytics.Row{Path: fmt.Sprintf("%05d", i), Total: i * step % 7919}, nil) {
+				if !yield(analytics.Row{Path: fmt.Sprintf("%05d", i), Totals: analytics.Totals{Total: i * step % 7919}}, nil) {
 					return
 				}
 			}

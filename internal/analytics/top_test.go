@@ -27,7 +27,7 @@ func TestTop(t *testing.T) {
 	for range 200 {
 		rows := make([]Row, random.IntN(40))
 		for i := range rows {
-			rows[i] = Row{Path: strconv.Itoa(i), Total: random.Int64N(6)}
+			rows[i] = Row{Path: strconv.Itoa(i), Totals: Totals{Total: random.Int64N(6)}}
 		}
 		n := random.IntN(45)
 		want := slices.Clone(rows)
@@ -39,7 +39,8 @@ func TestTop(t *testing.T) {
 			t.Fatalf("Top(%v, %d) = %v, %v; want %v", rows, n, got, err, want)
 		}
 	}
-	got, err := Top(rowsOf([]Row{{Path: "/b", Total: 5}, {Path: "/c", Total: 7}, {Path: "/a", Total: 5}}, nil), 2)
+	got, err := Top(rowsOf([]Row{{Path: "/b", Totals: Totals{Total: 5}}, {Path: "/c", Totals: Totals{Total: 7}},
+		{Path: "/a", Totals: Totals{Total: 5}}}, nil), 2)
 	if err != nil || len(got) != 2 || got[0].Path != "/c" || got[1].Path != "/a" {
 		t.Errorf("ties: %v, %v", got, err)
 	}

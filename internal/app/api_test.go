@@ -47,8 +47,8 @@ func TestMinInterval(t *testing.T) {
 		check(t, err)
 		began, day := time.Now(), analytics.DateOf(time.Now())-1
 		for range 2 {
-			q := docsapi.VisitorsQuery{Project: "prj_a", Window: analytics.Window{From: day, To: day + 1}}
-			if _, err := api.Client.VisitorsPage(t.Context(), q); err != nil {
+			q := docsapi.PageQuery{Project: "prj_a", Window: analytics.Window{From: day, To: day + 1}}
+			if _, err := api.Client.Page(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}
 		}

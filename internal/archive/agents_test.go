@@ -59,7 +59,7 @@ func TestAgentsWrittenAreRead(t *testing.T) {
 		slices.SortFunc(rows, analytics.AgentRow.Compare)
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n))
-		wrote, err := Write(path, agentSample(), yields(rows...))
+		wrote, err := Write(path, agentSample(), analytics.Records(yields(rows...)))
 		check(t, err)
 		got, gotRows, err := reread[analytics.AgentRow](path)
 		check(t, err)
@@ -108,13 +108,6 @@ func TestAgentsLayout(t *testing.T) {
 	if _, got, err := reread[analytics.AgentRow](path); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%d rows of %d: %v", len(got), len(want), err)
 	}
-	f, err := Open(path)
-	check(t, err)
-	for _, err := range f.Rows() {
-		if err == nil || !strings.Contains(err.Error(), "is of another report") {
-			t.Errorf("rows of visitors: %v", err)
-		}
-	}
 }
 
 // TestAgentsTotalsOnly: a file of the site's rows alone stands for a window of which only totals were read.
@@ -123,7 +116,7 @@ func TestAgentsTotalsOnly(t *testing.T) {
 	rev.Rows = analytics.TotalsOnlyRows
 	want := agentTraffic(0)
 	path := filepath.Join(dir, "only")
-	if wrote, err := Write(path, rev, yields(want...)); err != nil || !wrote.TotalsOnly() {
+	if wrote, err := Write(path, rev, analytics.Records(yields(want...))); err != nil || !wrote.TotalsOnly() {
 		t.Fatalf("%+v, %v", wrote, err)
 	}
 	if got, rows, err := reread[analytics.AgentRow](path); err != nil || !got.TotalsOnly() || !slices.Equal(rows, want) {
@@ -141,7 +134,7 @@ func TestBadAgents(t *testing.T) {
 		change(&r)
 		return []row{r}
 	}
-	only, foreign := agentSample(), sample()
+	only := agentSample()
 	only.Rows = analytics.TotalsOnlyRows
 	for want, c := range map[string]struct {
 		rev  analytics.Revision
@@ -152,10 +145,9 @@ func TestBadAgents(t *testing.T) {
 		"agent \"\\xff\"":       {agentSample(), with(func(r *row) { r.Agent = "\xff" })},
 		"not found":             {agentSample(), with(func(r *row) { r.Path, r.Found = "", false })},
 		"only totals were read": {only, []row{one}},
-		"is not of the report":  {foreign, nil},
 	} {
 		path := filepath.Join(dir, "w")
-		_, err := Write(path, c.rev, yields(c.rows...))
+		_, err := Write(path, c.rev, analytics.Records(yields(c.rows...)))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -163,18 +155,15 @@ func TestBadAgents(t *testing.T) {
 			t.Errorf("%s: a file is left", want)
 		}
 	}
-	if _, err := Write(filepath.Join(dir, "v"), agentSample(), noRows); err == nil {
-		t.Error("agents can be written as visitors")
-	}
 	// A footer that claims other rows than there are.
 	var out bytes.Buffer
 	foot := Footer{Revision: agentSample(), SiteRows: 1}
 	foot.Rows = 1
-	err := write(&out, rowsSchema(&analytics.Agents.Shape), func(w *file.Writer) error {
-		enc := newEncoder(w, analytics.Agents, foot.Revision)
+	err := write(&out, rowsSchema(foot.Report.Shape()), func(w *file.Writer) error {
+		enc := newEncoder(w, foot.Report.Shape(), foot.Revision)
 		defer enc.release()
 		for _, r := range agentTraffic(0) {
-			if err := enc.add(r, new(Footer)); err != nil {
+			if err := enc.add(analytics.RecordOf(r), new(Footer)); err != nil {
 				return err
 			}
 		}

@@ -60,10 +60,11 @@ func check(t interface {
 }
 
 // written writes a window file, and returns its name and its bytes.
-func written[R any](t testing.TB, rev analytics.Revision, rows iter.Seq2[R, error]) (path string, data []byte) {
+func written[R analytics.RowType](t testing.TB, rev analytics.Revision, rows iter.Seq2[R, error]) (path string,
+	data []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "w")
-	_, err := Write(path, rev, rows)
+	_, err := Write(path, rev, analytics.Records(rows))
 	check(t, err)
 	data, err = os.ReadFile(path)
 	check(t, err)
@@ -71,12 +72,12 @@ func written[R any](t testing.TB, rev analytics.Revision, rows iter.Seq2[R, erro
 }
 
 // reread opens path and reads it whole.
-func reread[R any](path string) (rev analytics.Revision, rows []R, err error) {
+func reread[R analytics.RowType](path string) (rev analytics.Revision, rows []R, err error) {
 	f, err := Open(path)
 	if err != nil {
 		return rev, nil, err
 	}
-	for r, err := range rowsOf[R](f) {
+	for r, err := range analytics.Rows[R](f.Rows()) {
 		if err != nil {
 			return f.Revision(), rows, err
 		}
@@ -89,8 +90,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	dir := t.TempDir()
 	count := rapid.Int64()
 	row := rapid.Custom(func(t *rapid.T) analytics.Row {
-		return analytics.Row{Path: rapid.String().Draw(t, "path"), Human: count.Draw(t, "human"),
-			AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")}
+		return analytics.Row{Path: rapid.String().Draw(t, "path"), Totals: analytics.Totals{Human: count.Draw(t, "human"),
+			AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")}}
 	})
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,7 +105,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			rapid.Int64Range(0, 999_999_999).Draw(t, "nanos"))
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n))
-		wrote, err := Write(path, rev, yields(rows...))
+		wrote, err := Write(path, rev, analytics.Records(yields(rows...)))
 		check(t, err)
 		got, gotRows, err := reread[analytics.Row](path)
 		check(t, err)
@@ -130,7 +131,10 @@ func (w *countedWrites) Write(p []byte) (int, error) {
 
 func TestSmallFileIsOneWrite(t *testing.T) {
 	var writes countedWrites
-	err := write(&writes, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, sample()) })
+	err := write(&writes, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error {
+		return encodeTotals(w,
+			sample())
+	})
 	if err != nil || writes != 1 {
 		t.Errorf("%d writes, %v; want 1", writes, err)
 	}
@@ -149,7 +153,8 @@ func TestRowGroupsEndAtBothLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, data := written(t, sample(), func(yield func(analytics.Row, error) bool) {
 				for i := range tc.n {
-					if !yield(analytics.Row{Path: tc.path(i), Human: int64(i), AI: 1, Total: int64(i) + 1}, nil) {
+					if !yield(analytics.Row{Path: tc.path(i), Totals: analytics.Totals{Human: int64(i), AI: 1, Total: int64(i) + 1}},
+						nil) {
 						return
 					}
 				}
@@ -213,7 +218,7 @@ func TestTotalsFiles(t *testing.T) {
 	only := sample()
 	only.Rows = analytics.TotalsOnlyRows
 	path := filepath.Join(dir, "only")
-	if wrote, err := Write(path, only, noRows); err != nil || wrote.Rows != analytics.TotalsOnlyRows {
+	if wrote, err := Write(path, only, analytics.Records(noRows)); err != nil || wrote.Rows != analytics.TotalsOnlyRows {
 		t.Fatalf("Write = %+v, %v", wrote, err)
 	}
 	if got, rows, err := reread[analytics.Row](path); err != nil || rows != nil || !cmp.Equal(got, only) {
@@ -257,7 +262,7 @@ func TestWriteLeavesNothingAfterAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "w")
-			_, err := Write(path, tc.rev, tc.rows)
+			_, err := Write(path, tc.rev, analytics.Records(tc.rows))
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("error %v, want one with %q and the file", err, tc.want)
 			}
@@ -270,7 +275,7 @@ func TestWriteLeavesNothingAfterAnError(t *testing.T) {
 
 func TestWriteKeepsAFileThatIsThere(t *testing.T) {
 	path, _ := written(t, sample(), yields(analytics.Row{Path: "/a"}))
-	if _, err := Write(path, sample(), noRows); !errors.Is(err, os.ErrExist) {
+	if _, err := Write(path, sample(), analytics.Records(noRows)); !errors.Is(err, os.ErrExist) {
 		t.Errorf("second Write: %v", err)
 	}
 	if _, rows, err := reread[analytics.Row](path); err != nil || len(rows) != 1 {
@@ -285,7 +290,10 @@ func TestFullDisk(t *testing.T) {
 	out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	check(t, err)
 	defer out.Close()
-	err = write(out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, sample()) })
+	err = write(out, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error {
+		return encodeTotals(w,
+			sample())
+	})
 	if err == nil {
 		t.Error("a full disk is no error")
 	}
@@ -332,7 +340,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	var sum analytics.Checksum
 	for r := range traffic(5000) {
-		sum.Add(r)
+		analytics.VisitorsReport.Shape().Checksum(&sum, analytics.RecordOf(r))
 	}
 	if f.Checksum() != sum.String() {
 		t.Errorf("checksum %q, that of the rows is %s", f.Checksum(), sum)
@@ -363,7 +371,7 @@ func TestCRCInAPath(t *testing.T) {
 func TestNewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w")
 	err := create(path, func(out *os.File) error {
-		return write(out, totalsSchema(), func(w *file.Writer) error {
+		return write(out, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error {
 			if err := w.AppendKeyValueMetadata(keyPrefix+"schema_version", "2"); err != nil {
 				return err
 			}
@@ -398,7 +406,7 @@ func TestRowsOfAnExchangedFile(t *testing.T) {
 	f, err := Open(path)
 	check(t, err)
 	check(t, os.Remove(path))
-	_, err = Write(path, sample(), traffic(9))
+	_, err = Write(path, sample(), analytics.Records(traffic(9)))
 	check(t, err)
 	for _, err = range f.Rows() {
 	}
@@ -434,7 +442,7 @@ func TestWrittenAtOnce(t *testing.T) {
 	for i := range 8 {
 		group.Go(func() {
 			path := filepath.Join(dir, strconv.Itoa(i))
-			if _, err := Write(path, sample(), traffic(50)); err != nil {
+			if _, err := Write(path, sample(), analytics.Records(traffic(50))); err != nil {
 				t.Error(err)
 				return
 			}

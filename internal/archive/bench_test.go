@@ -23,7 +23,7 @@ func BenchmarkWrite(b *testing.B) {
 			var peak, size int64
 			for b.Loop() {
 				path := filepath.Join(dir, "w.parquet")
-				_, err := Write(path, sample(), watched(traffic(n), &peak))
+				_, err := Write(path, sample(), analytics.Records(watched(traffic(n), &peak)))
 				check(b, err)
 				info, _ := os.Stat(path)
 				size = info.Size()
@@ -58,7 +58,7 @@ func BenchmarkWriteAgents(b *testing.B) {
 	b.ReportAllocs()
 	path := filepath.Join(b.TempDir(), "w.parquet")
 	for b.Loop() {
-		_, err := Write(path, rev, rows)
+		_, err := Write(path, rev, analytics.Records(rows))
 		check(b, err)
 		os.Remove(path)
 	}
@@ -70,7 +70,7 @@ func BenchmarkWriteSmall(b *testing.B) {
 	b.ReportAllocs()
 	path := filepath.Join(b.TempDir(), "w.parquet")
 	for b.Loop() {
-		_, err := Write(path, sample(), traffic(10))
+		_, err := Write(path, sample(), analytics.Records(traffic(10)))
 		check(b, err)
 		os.Remove(path)
 	}
@@ -80,7 +80,7 @@ func BenchmarkRows(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000, 10_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "w.parquet")
-			_, err := Write(path, sample(), traffic(n))
+			_, err := Write(path, sample(), analytics.Records(traffic(n)))
 			check(b, err)
 			f, err := Open(path)
 			check(b, err)
@@ -88,7 +88,7 @@ func BenchmarkRows(b *testing.B) {
 			base := heap()
 			var peak int64
 			for b.Loop() {
-				for _, err := range watched(f.Rows(), &peak) {
+				for _, err := range watched(analytics.Rows[analytics.Row](f.Rows()), &peak) {
 					if err != nil { // a call would show in the result
 						b.Fatal(err)
 					}
@@ -139,7 +139,8 @@ func traffic(n int) iter.Seq2[analytics.Row, error] {
 			human, ai := skewed(i), skewed(i+7)/3
 			path = strconv.AppendInt(append(path[:0], "/docs/guides/section-"...), int64(1_000_000+i/500), 10)
 			path = strconv.AppendInt(append(path, "/page-"...), int64(100_000_000+i), 10)
-			row := analytics.Row{Path: string(path), Human: human, AI: ai, Total: human + ai - min(human, ai)/8}
+			row := analytics.Row{Path: string(path), Totals: analytics.Totals{Human: human, AI: ai,
+				Total: human + ai - min(human, ai)/8}}
 			if !yield(row, nil) {
 				return
 			}

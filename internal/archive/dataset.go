@@ -14,15 +14,10 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// sums add up the rows of a file, of which there must be so many: one more report is one more of them.
-var sums = [...]func(r *io.SectionReader, want int64) (analytics.Sum, error){
-	analytics.VisitorsReport: sumOf[analytics.Row], analytics.AgentsReport: sumOf[analytics.AgentRow],
-}
-
-func sumOf[R any](r *io.SectionReader, want int64) (analytics.Sum, error) {
-	d, _ := analytics.DatasetOf[R]()
-	add, sum := d.Sum()
-	err := scan(r, d, want, func(row R) bool {
+// sumOf adds up the rows of a file of a report, of which there must be so many.
+func sumOf(r *io.SectionReader, of *analytics.Shape, want int64) (analytics.Sum, error) {
+	add, sum := of.Sum()
+	err := scan(r, of, want, func(row analytics.Record) bool {
 		add(row)
 		return true
 	})

@@ -29,10 +29,10 @@ func Example() {
 		ExportedAt: time.Date(2026, 10, 2, 3, 0, 0, 0, time.UTC),
 	}
 	rows := func(yield func(analytics.Row, error) bool) { // sorted by path
-		_ = yield(analytics.Row{Path: "/docs", Human: 60, AI: 10, Total: 65}, nil) &&
-			yield(analytics.Row{Path: "/docs/quotas", Human: 50, AI: 25, Total: 70}, nil)
+		_ = yield(analytics.Row{Path: "/docs", Totals: analytics.Totals{Human: 60, AI: 10, Total: 65}}, nil) &&
+			yield(analytics.Row{Path: "/docs/quotas", Totals: analytics.Totals{Human: 50, AI: 25, Total: 70}}, nil)
 	}
-	if _, err := archive.Write(path, revision, rows); err != nil {
+	if _, err := archive.Write(path, revision, analytics.Records(rows)); err != nil {
 		panic(err)
 	}
 
@@ -41,7 +41,7 @@ func Example() {
 		panic(err)
 	}
 	fmt.Println(file.Revision().Key, "has", file.Revision().Rows, "pages")
-	for row, err := range file.Rows() {
+	for row, err := range analytics.Rows[analytics.Row](file.Rows()) {
 		if err != nil {
 			panic(err)
 		}

@@ -39,16 +39,18 @@ const (
 // the nodes of a schema store their paths when they are first asked for them, and
 // files are written concurrently.
 
-func totalsSchema() *schema.GroupNode {
-	return group(keyColumns(), schema.FieldList{integer("human"), integer("ai"), integer("total")}, readingColumns(),
-		schema.FieldList{integer("page_count")})
+// totalsSchema is the columns of a totals file.
+func totalsSchema(s *analytics.Shape) *schema.GroupNode {
+	var counts schema.FieldList
+	for _, name := range s.CountNames() {
+		counts = append(counts, integer(name))
+	}
+	return group(keyColumns(), counts, readingColumns(), schema.FieldList{integer("page_count")})
 }
 
-// Indexes of the columns that are read back: from path on those of a file of rows; human, ai, total and
-// page_count of a totals file.
+// pathIndex is the index of the first column after those of the key: path in a file of rows, the first count in a
+// totals file.
 const pathIndex = 4
-
-var totalsIndexes = [...]int{4, 5, 6, 11}
 
 func keyColumns() schema.FieldList {
 	return schema.FieldList{text("project"), text("granularity"), date("window_start"), date("window_end")}
@@ -134,17 +136,24 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 	return rev, nil
 }
 
+// totalsKey is the key of the count of totals at i, without the prefix.
+func totalsKey(s *analytics.Shape, i int) string { return "totals_" + s.CountNames()[i] }
+
 // pairs is the key-value metadata of a file, in its fixed order, but for the CRC.
 func (f Footer) pairs() [][2]string {
 	rev := f.Revision
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	totals := [][2]string{
-		{keyPrefix + "totals_human", count(rev.Totals.Human)},
-		{keyPrefix + "totals_ai", count(rev.Totals.AI)},
-		{keyPrefix + "totals_total", count(rev.Totals.Total)},
+	var totals [][2]string
+	shape := rev.Report.Shape()
+	if rev.Report != analytics.VisitorsReport {
+		totals = append(totals, [2]string{reportKey, shape.Name})
 	}
-	if rev.Report.Shape().Site {
-		totals = [][2]string{{reportKey, rev.Report.String()}, {keyPrefix + "site_rows", count(f.SiteRows)}}
+	if shape.Site {
+		totals = append(totals, [2]string{keyPrefix + "site_rows", count(f.SiteRows)})
+	} else {
+		for i, n := range rev.Totals.Fields() {
+			totals = append(totals, [2]string{keyPrefix + totalsKey(shape, i), count(*n)})
+		}
 	}
 	pairs := slices.Concat([][2]string{
 		{keyPrefix + "schema_version", schemaVersion},
@@ -231,9 +240,10 @@ func readMetadata(find func(key string) *string) (foot Footer, err error) {
 			return time.Parse(timeLayout, s)
 		}),
 	}
-	if !report.Shape().Site {
-		foot.Totals = analytics.Totals{Human: f.integer("totals_human", 64), AI: f.integer("totals_ai", 64),
-			Total: f.integer("totals_total", 64)}
+	if shape := report.Shape(); !shape.Site {
+		for i, n := range foot.Totals.Fields() {
+			*n = f.integer(totalsKey(shape, i), 64)
+		}
 	} else if foot.SiteRows = f.integer("site_rows", 64); foot.SiteRows < 0 && f.err == nil {
 		f.err = fmt.Errorf("metadata %ssite_rows: %d, must be 0 or more", keyPrefix, foot.SiteRows)
 	}

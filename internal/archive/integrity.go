@@ -97,7 +97,7 @@ func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err err
 	if foot.Table == TotalsTable {
 		return foot, sum, checkTotals(section, foot.Revision)
 	}
-	sum, err = sums[foot.Report](section, foot.SiteRows+max(foot.Rows, 0))
+	sum, err = sumOf(section, foot.Report.Shape(), foot.SiteRows+max(foot.Rows, 0))
 	if err == nil && sum.Rows != max(foot.Rows, 0) {
 		err = fmt.Errorf("has %d rows with a path, its footer says %d", sum.Rows, foot.Rows)
 	}
@@ -117,8 +117,12 @@ func checkTotals(r *io.SectionReader, rev analytics.Revision) (err error) {
 	if err != nil {
 		return err
 	}
-	want := [...]int64{rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows}
-	for i, index := range totalsIndexes {
+	schema := reader.MetaData().Schema
+	for i, want := range append(rev.Totals.Fields(), &rev.Rows) {
+		index := pathIndex + i
+		if want == &rev.Rows {
+			index = schema.NumColumns() - 1
+		}
 		c, err := reader.RowGroup(0).Column(index)
 		if err != nil {
 			return err
@@ -127,8 +131,8 @@ func checkTotals(r *io.SectionReader, rev analytics.Revision) (err error) {
 		if _, _, err := c.(*file.Int64ColumnChunkReader).ReadBatch(1, got[:], nil, nil); err != nil {
 			return err
 		}
-		if got[0] != want[i] {
-			return fmt.Errorf("column %s is %d, the footer says %d", c.Descriptor().Name(), got[0], want[i])
+		if got[0] != *want {
+			return fmt.Errorf("column %s is %d, the footer says %d", c.Descriptor().Name(), got[0], *want)
 		}
 	}
 	return nil

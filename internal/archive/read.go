@@ -198,7 +198,7 @@ func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
 		return foot, checkRows(meta, foot.SiteRows+max(foot.Rows, 0))
 	case shape.Site:
 		return foot, fmt.Errorf("columns are not those of an %s file", foot.Table)
-	case root.Equals(totalsSchema()):
+	case root.Equals(totalsSchema(shape)):
 		foot.Table = TotalsTable
 		return foot, checkRows(meta, 1)
 	}
@@ -249,36 +249,26 @@ var errStop = errors.New("stopped")
 // window. It reads the file anew each time it is ranged over, a batch at a
 // time. An error is yielded last and names the file: damage, or rows that are
 // not sorted or not as many as the footer says.
-func (f *File) Rows() iter.Seq2[analytics.Row, error] { return rowsOf[analytics.Row](f) }
-
-// Agents yields the rows of an agents file as [File.Rows] yields those of a visitors file: those of the
-// site, without a path, come first.
-func (f *File) Agents() iter.Seq2[analytics.AgentRow, error] { return rowsOf[analytics.AgentRow](f) }
-
-// rowsOf yields the rows of a file, which must be of their report.
-func rowsOf[R any](f *File) iter.Seq2[R, error] {
-	return func(yield func(R, error) bool) {
-		d, report := analytics.DatasetOf[R]()
-		var err error
-		switch {
-		case f.foot.Report != report:
-			err = fmt.Errorf("window file %s: is of another report", f.path)
-		case f.foot.Table != TotalsTable:
-			err = f.read(func(r *io.SectionReader) error {
-				return scan(r, d, f.foot.SiteRows+max(f.foot.Rows, 0), func(row R) bool { return yield(row, nil) })
-			})
+func (f *File) Rows() iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
+		if f.foot.Table == TotalsTable {
+			return
 		}
+		err := f.read(func(r *io.SectionReader) error {
+			return scan(r, f.foot.Report.Shape(), f.foot.SiteRows+max(f.foot.Rows, 0), func(row analytics.Record) bool {
+				return yield(row, nil)
+			})
+		})
 		if err != nil && !errors.Is(err, errStop) {
-			var none R
-			yield(none, err)
+			yield(analytics.Record{}, err)
 		}
 	}
 }
 
 // scan yields the rows of a file, which must be want rows. It calls yield
 // outside the Parquet library, so that a panic of the consumer stays a panic.
-func scan[R any](r *io.SectionReader, d *analytics.Dataset[R], want int64, yield func(R) bool) error {
-	s, err := newScanner(r, d)
+func scan(r *io.SectionReader, of *analytics.Shape, want int64, yield func(analytics.Record) bool) error {
+	s, err := newScanner(r, of)
 	if err != nil {
 		return err
 	}
@@ -303,29 +293,29 @@ func scan[R any](r *io.SectionReader, d *analytics.Dataset[R], want int64, yield
 }
 
 // scanner reads a file batch by batch.
-type scanner[R any] struct {
-	of      *analytics.Dataset[R]
+type scanner struct {
+	of      *analytics.Shape
 	file    *file.Reader
 	columns columns
 	group   int // the next row group
 	left    int64
 	seen    int64
-	row     R
+	row     analytics.Record
 	fields  analytics.Fields // of row
-	rows    [batchRows]R
+	rows    [batchRows]analytics.Record
 }
 
-func newScanner[R any](in *io.SectionReader, d *analytics.Dataset[R]) (s *scanner[R], err error) {
+func newScanner(in *io.SectionReader, of *analytics.Shape) (s *scanner, err error) {
 	defer caught(&err)
 	r, err := newReader(in)
-	s = &scanner[R]{of: d, file: r}
-	s.fields = d.Fields(&s.row)
+	s = &scanner{of: of, file: r}
+	s.fields = of.Fields(&s.row)
 	s.columns = newColumns(s.fields)
 	return s, err
 }
 
 // next returns the next rows, valid until the next call, or io.EOF.
-func (s *scanner[R]) next() (rows []R, err error) {
+func (s *scanner) next() (rows []analytics.Record, err error) {
 	defer caught(&err)
 	for s.left == 0 {
 		if s.group == s.file.NumRowGroups() {

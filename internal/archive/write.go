@@ -39,12 +39,14 @@ const (
 // temporary one, or copied from there. Write returns rev as stored: with Rows counted and
 // ExportedAt cut to microseconds.
 //
-// Rows must come in the order of [analytics.Dataset.Compare], each once, in UTF-8. Rows of the site come
+// Rows must come in the order of [analytics.Shape.Compare], each once, in UTF-8. Rows of the site come
 // first, and Rows counts the others. If rev.Rows is [analytics.TotalsOnlyRows], there are only those of the
 // site; where the report has none, Write writes a totals file, and rows is not used.
 // It is an error if path exists. After an error nothing is left at path,
 // unless it was there before.
-func Write[R any](path string, rev analytics.Revision, rows iter.Seq2[R, error]) (analytics.Revision, error) {
+func Write(
+	path string, rev analytics.Revision, rows iter.Seq2[analytics.Record, error],
+) (analytics.Revision, error) {
 	var foot Footer
 	err := create(path, func(out *os.File) (err error) {
 		foot, err = encode(out, rev, rows)
@@ -54,7 +56,7 @@ func Write[R any](path string, rev analytics.Revision, rows iter.Seq2[R, error])
 }
 
 // Encode is [Write] into memory, for a window of few rows.
-func Encode[R any](rev analytics.Revision, rows iter.Seq2[R, error]) (*File, error) {
+func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Record, error]) (*File, error) {
 	var out bytes.Buffer
 	foot, err := encode(&out, rev, rows)
 	if err != nil {
@@ -68,9 +70,12 @@ func Encode[R any](rev analytics.Revision, rows iter.Seq2[R, error]) (*File, err
 // page_count holds rev.Rows.
 func WriteTotals(path string, rev analytics.Revision) error {
 	return create(path, func(out *os.File) error {
-		rev, err := checkedOf(rev, analytics.VisitorsReport)
+		rev, err := checked(rev)
+		if err == nil && rev.Report.Shape().Site {
+			err = fmt.Errorf("%s: the report has no totals beside its rows", rev.Key)
+		}
 		if err == nil {
-			err = write(out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
+			err = write(out, totalsSchema(rev.Report.Shape()), func(w *file.Writer) error { return encodeTotals(w, rev) })
 		}
 		if err == nil {
 			err = out.Sync()
@@ -80,22 +85,24 @@ func WriteTotals(path string, rev analytics.Revision) error {
 }
 
 // encode writes a window file, and returns its footer.
-func encode[R any](to io.Writer, rev analytics.Revision, rows iter.Seq2[R, error]) (foot Footer, err error) {
-	d, report := analytics.DatasetOf[R]()
+func encode(
+	to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Record, error],
+) (foot Footer, err error) {
+	shape := rev.Report.Shape()
 	if !rev.TotalsOnly() {
 		rev.Rows = 0
 	}
-	if foot.Revision, err = checkedOf(rev, report); err != nil {
+	if foot.Revision, err = checked(rev); err != nil {
 		return foot, err
 	}
 	if !foot.HasRows() {
 		foot.Table = TotalsTable
-		err = write(to, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
+		err = write(to, totalsSchema(shape), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
 		return foot, err
 	}
-	foot.Table = d.Name
-	err = write(to, rowsSchema(&d.Shape), func(w *file.Writer) error {
-		enc := newEncoder(w, d, foot.Revision)
+	foot.Table = shape.Name
+	err = write(to, rowsSchema(shape), func(w *file.Writer) error {
+		enc := newEncoder(w, shape, foot.Revision)
 		defer enc.release()
 		for row, err := range rows {
 			if err != nil {
@@ -112,14 +119,6 @@ func encode[R any](to io.Writer, rev analytics.Revision, rows iter.Seq2[R, error
 		return writeMetadata(w, foot)
 	})
 	return foot, err
-}
-
-// checkedOf is checked for a revision of a report.
-func checkedOf(rev analytics.Revision, report analytics.Report) (analytics.Revision, error) {
-	if rev.Report != report {
-		return rev, fmt.Errorf("%s: is not of the report %s", rev.Key, report)
-	}
-	return checked(rev)
 }
 
 // create makes path and lets fill write it, or removes it. The footer is written last, so that
@@ -190,45 +189,44 @@ func (o *output) finish() error {
 
 // encoder collects the rows of one row group column by column, and writes the
 // group when it is full.
-type encoder[R any] struct {
-	of        *analytics.Dataset[R]
+type encoder struct {
+	of        *analytics.Shape
 	w         *file.Writer
 	before    []fill // the columns left of path, the same in every row
 	after     []fill // those of the reading
 	group     *rowGroup
 	sum       analytics.Checksum
-	row, last R
+	row, last analytics.Record
 	fields    analytics.Fields // of row
 	first     bool
 }
 
-func newEncoder[R any](w *file.Writer, d *analytics.Dataset[R], rev analytics.Revision) *encoder[R] {
-	e := &encoder[R]{of: d, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
-	e.fields = d.Fields(&e.row)
+func newEncoder(w *file.Writer, of *analytics.Shape, rev analytics.Revision) *encoder {
+	e := &encoder{of: of, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
+	e.fields = of.Fields(&e.row)
 	e.group = newGroup(e.fields)
 	return e
 }
 
 // release gives the memory back; the encoder cannot be used afterwards.
-func (e *encoder[R]) release() {
+func (e *encoder) release() {
 	groups.Put(e.group)
 	e.group = nil
 }
 
 // add takes one row, which must sort after the former one, and counts it in foot.
-func (e *encoder[R]) add(row R, foot *Footer) error {
+func (e *encoder) add(row analytics.Record, foot *Footer) error {
 	e.last, e.row = e.row, row
-	path := *e.fields.Texts[0]
 	if e.of.Check != nil {
 		if err := e.of.Check(row); err != nil {
 			return err
 		}
 	}
 	switch {
-	case e.of.IsOfSite(path):
+	case e.of.IsOfSite(row):
 		foot.SiteRows++
 	case foot.TotalsOnly():
-		return fmt.Errorf("path %q: want no path where only totals were read", path)
+		return fmt.Errorf("path %q: want no path where only totals were read", row.Path())
 	default:
 		foot.Rows++
 	}
@@ -258,8 +256,10 @@ func (e *encoder[R]) add(row R, foot *Footer) error {
 
 // encodeTotals writes the one row and the metadata of a totals file.
 func encodeTotals(w *file.Writer, rev analytics.Revision) error {
-	t := rev.Totals
-	counts := []fill{constant(t.Human), constant(t.AI), constant(t.Total)}
+	var counts []fill
+	for _, n := range rev.Totals.Fields() {
+		counts = append(counts, constant(*n))
+	}
 	pages := []fill{constant(rev.Rows)}
 	if err := writeGroup(w, 1, slices.Concat(keyFills(rev), counts, readingFills(rev), pages)); err != nil {
 		return err

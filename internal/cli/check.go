@@ -222,7 +222,9 @@ func (c *checker) tryReport(
 ) (f checkFinding, err error) {
 	f = checkFinding{Result: checkOK, Check: "api", Project: source.Project, Detail: "report " + source.Report.String()}
 	day := schedule.Newest(analytics.Day, analytics.DateOf(c.program.now()))
-	_, err = client.Client.AgentsPage(ctx, docsapi.VisitorsQuery{Project: source.Project, Window: day, Limit: 1})
+	_, err = client.Client.Page(ctx, docsapi.PageQuery{
+		Report: source.Report, Project: source.Project, Window: day, Limit: 1,
+	})
 	if err == nil {
 		return f, c.forgive(ctx, db, source)
 	}
@@ -262,7 +264,7 @@ func (c *checker) tryDates(ctx context.Context, db *state.DB, client *app.API, p
 		return err
 	}
 	day := schedule.Newest(analytics.Day, analytics.DateOf(c.program.now()))
-	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{
+	page, err := client.Client.Page(ctx, docsapi.PageQuery{
 		Project: project, Window: analytics.Window{From: day.From, To: day.From}, Limit: 1,
 	})
 	failed, isAPI := errors.AsType[*docsapi.Error](err)
@@ -312,7 +314,7 @@ func (c *checker) tryProject(
 ) (f checkFinding, err error) {
 	f, now := checkFinding{Result: checkOK, Check: "api", Project: project}, c.program.now()
 	day := schedule.Newest(analytics.Day, analytics.DateOf(now))
-	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: project, Window: day})
+	page, err := client.Client.Page(ctx, docsapi.PageQuery{Project: project, Window: day})
 	if err != nil {
 		return c.unanswered(ctx, db, client, f, err)
 	}

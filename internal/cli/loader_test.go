@@ -115,7 +115,7 @@ func TestLoader(t *testing.T) {
 		t.Fatalf("loaded %v, %v", keys, err)
 	}
 	for key, w := range from.windows {
-		rows, revs, err := to.Visitors(key)
+		rows, revs, err := to.Rows(key)
 		if err != nil || len(rows) != 10 || !cmp.Equal(revs, []analytics.Revision{w.Revision()}) {
 			t.Errorf("%s: %d rows of %v, %v", key, len(rows), revs, err)
 		}

@@ -199,15 +199,9 @@ type copied struct {
 	location string // of the archive
 }
 
-func (c copied) Rows() iter.Seq2[analytics.Row, error] { return rowsOfCopy(c, c.Sealed.Rows()) }
-
-func (c copied) Agents() iter.Seq2[analytics.AgentRow, error] {
-	return rowsOfCopy(c, c.Sealed.Agents())
-}
-
-func rowsOfCopy[R any](c copied, rows iter.Seq2[R, error]) iter.Seq2[R, error] {
-	return func(yield func(R, error) bool) {
-		for row, err := range rows {
+func (c copied) Rows() iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
+		for row, err := range c.Sealed.Rows() {
 			if err != nil {
 				err = fmt.Errorf("%s file in %s: read as a copy: %w", c.Revision().Report, c.location, err)
 			}

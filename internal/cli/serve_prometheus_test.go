@@ -138,7 +138,7 @@ func (f *served) top(q question) {
 	totals, byAudience := map[string]float64{}, map[string]float64{}
 	for _, project := range servedProjects {
 		for _, g := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month} {
-			rows, err := analytics.Top(f.newestFile(q.T, project, g).Rows(), servedPages)
+			rows, err := analytics.Top(analytics.Rows[analytics.Row](f.newestFile(q.T, project, g).Rows()), servedPages)
 			if err != nil || len(rows) != servedPages {
 				q.Fatal(err, len(rows))
 			}

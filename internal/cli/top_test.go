@@ -34,7 +34,7 @@ func TestTopExact(t *testing.T) {
 		"/old\r\nlines", "/bell\x07\x1b[31m", "/文档/指南",
 		"/e\u0301", "/\u202egnp.exe", " ", `\.`, "/" + strings.Repeat("long", 500),
 	} {
-		rows = append(rows, analytics.Row{Path: path, Human: int64(i), AI: 1, Total: int64(i + 1)})
+		rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(i), AI: 1, Total: int64(i + 1)}})
 	}
 	data := filepath.Join(t.TempDir(), "data")
 	archive, err := app.OpenArchive(data)

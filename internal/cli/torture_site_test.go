@@ -337,7 +337,8 @@ func (w *watched) compare(kills int) {
 		for offset, more := 0, true; more; {
 			page, err := w.ask(s.URL, offset)
 			check(t, err)
-			rows[""] = analytics.Row{Human: page.Totals.Human, AI: page.Totals.AI, Total: page.Totals.Total}
+			rows[""] = analytics.Row{Totals: analytics.Totals{Human: page.Totals.Human, AI: page.Totals.AI,
+				Total: page.Totals.Total}}
 			for _, row := range page.Visitors {
 				rows[row.Path] = row
 			}

@@ -30,6 +30,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
@@ -388,7 +389,7 @@ func agentsOf(t *testing.T, s *sandbox.Sandbox, rev analytics.Revision) []analyt
 
 func compareAgents(t *testing.T, s *sandbox.Sandbox, root string, rev analytics.Revision) int {
 	var got []analytics.AgentRow
-	for r, err := range windowFile(t, root, rev).Agents() {
+	for r, err := range sinks.RowsOf[analytics.AgentRow](windowFile(t, root, rev)) {
 		check(t, err)
 		got = append(got, r)
 	}
@@ -406,7 +407,7 @@ func compareRows(t *testing.T, root string, rev analytics.Revision, want []analy
 	}
 	got := map[string]analytics.Row{}
 	n := 0
-	for r, err := range windowFile(t, root, rev).Rows() {
+	for r, err := range sinks.RowsOf[analytics.Row](windowFile(t, root, rev)) {
 		if err != nil {
 			t.Error(err)
 			return n

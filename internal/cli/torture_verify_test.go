@@ -461,11 +461,21 @@ func rowsOf(path string) (string, error) {
 		return "", err
 	}
 	if f.Revision().Report == analytics.AgentsReport {
-		rows, err := sinks.Agents.Read(f)
-		return text(rows, agentLine), err
+		return readText(f, agentLine)
 	}
-	rows, err := sinks.Visitors.Read(f)
-	return text(rows, visitorsLine), err
+	return readText(f, visitorsLine)
+}
+
+// readText is the rows of a window file, a line each.
+func readText[R analytics.RowType](f *archive.File, line func(R) string) (string, error) {
+	var rows []R
+	for row, err := range sinks.RowsOf[R](f) {
+		if err != nil {
+			return "", err
+		}
+		rows = append(rows, row)
+	}
+	return text(rows, line), nil
 }
 
 // keyOf reads the key from the path of a window file.

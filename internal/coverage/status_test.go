@@ -115,7 +115,7 @@ func TestPagesInSpool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = errors.Join(spool.Append(log, analytics.VisitorsPage{HasMore: true}), log.Flush(), log.Close())
+		err = errors.Join(log.Append(analytics.Page{HasMore: true}), log.Flush(), log.Close())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func ledgerOf(t *testing.T, days int) *daemon {
 	var rows []analytics.Row
 	for i := range config.MaxTopPages {
 		path := fmt.Sprintf("/guides/a-page-with-a-name-%04d", i)
-		rows = append(rows, analytics.Row{Path: path, Human: 9, AI: 4, Total: int64(9000 - i)})
+		rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: 9, AI: 4, Total: int64(9000 - i)}})
 	}
 	for p := range 10 {
 		rev := all[p*days]

@@ -72,7 +72,7 @@ func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 		Key:    analytics.Key{Project: "prj_a", Granularity: "day", Window: analytics.Window{From: day, To: day + 1}},
 		Number: int32(revision), ExportedAt: start,
 	}
-	sealed, err := archive.Encode(rev, rows(n))
+	sealed, err := archive.Encode(rev, analytics.Records(rows(n)))
 	check(t, err)
 	in, err := sealed.Open()
 	check(t, err)
@@ -94,7 +94,8 @@ func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 func rows(n int) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for i := range n {
-			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/%03d", i), Human: 1, AI: 2, Total: 3}, nil) {
+			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/%03d", i), Totals: analytics.Totals{Human: 1, AI: 2, Total: 3}},
+				nil) {
 				return
 			}
 		}

@@ -2,6 +2,7 @@ package docsapi
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,34 +17,35 @@ const oneAgentsPage = `{"totals":[{"agent":"curl","class":"tool","audience":"nei
 	`{"path":"/a","agent":"curl","class":"tool","audience":"neither","found":true,"visitors":1,"requests":3},` +
 	`{"path":"/b","agent":"curl","class":"tool","audience":"ai","found":false,"visitors":1,"requests":1}],"hasMore":true}`
 
-var oneAgentsPageWant = analytics.AgentsPage{
-	Site: []analytics.AgentRow{
-		{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 2, Requests: 5},
-		{Agent: "curl", Class: "tool", Audience: "ai", Found: true, Visitors: 1, Requests: 1},
-	},
-	Rows: []analytics.AgentRow{
-		{Path: "/a", Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 1, Requests: 3},
-		{Path: "/b", Agent: "curl", Class: "tool", Audience: "ai", Visitors: 1, Requests: 1},
-	},
+var oneAgentsPageWant = analytics.Page{
+	Site: recordsOf(
+		analytics.AgentRow{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 2, Requests: 5},
+		analytics.AgentRow{Agent: "curl", Class: "tool", Audience: "ai", Found: true, Visitors: 1, Requests: 1},
+	),
+	Rows: recordsOf(
+		analytics.AgentRow{Path: "/a", Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 1,
+			Requests: 3},
+		analytics.AgentRow{Path: "/b", Agent: "curl", Class: "tool", Audience: "ai", Visitors: 1, Requests: 1},
+	),
 	HasMore: true,
 }
 
 func TestDecodeAgentsPage(t *testing.T) {
 	odd := oneAgentsPageWant
-	odd.Rows = append([]analytics.AgentRow{}, odd.Rows...)
-	odd.Rows[0].Path, odd.Rows[0].Agent = "/é\n", "c\"url"
+	odd.Rows = slices.Clone(odd.Rows)
+	odd.Rows[0].Texts[0], odd.Rows[0].Texts[1] = "/é\n", "c\"url"
 	for name, tc := range map[string]struct {
 		body string
-		want analytics.AgentsPage
+		want analytics.Page
 	}{
 		"plain": {oneAgentsPage, oneAgentsPageWant},
 		"unknown fields": {strings.ReplaceAll(oneAgentsPage, `"agent":`, `"x":[{"agent":7}],"human":-1,"agent":`),
 			oneAgentsPageWant},
 		"escapes": {strings.Replace(oneAgentsPage, `"path":"/a","agent":"curl"`,
 			`"p\u0061th":"/\u00e9\n","agent":"c\"url"`, 1), odd},
-		"no row": {`{"hasMore":false,"agents":[],"totals":[]}`, analytics.AgentsPage{Rows: []analytics.AgentRow{}}},
+		"no row": {`{"hasMore":false,"agents":[],"totals":[]}`, analytics.Page{Rows: []analytics.Record{}}},
 	} {
-		got, err := decode([]byte(tc.body), maxLimit, analytics.Agents)
+		got, err := decode([]byte(tc.body), maxLimit, analytics.AgentsReport.Shape())
 		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
@@ -71,13 +73,13 @@ func TestDecodeAgentsPageRefuses(t *testing.T) {
 		"another report":   {onePage, "/totals, before byte 11: want an array"},
 		"rows are missing": {swap(`"agents"`, `"visitors"`), "missing: agents"},
 	} {
-		_, err := decode([]byte(tc.body), maxLimit, analytics.Agents)
+		_, err := decode([]byte(tc.body), maxLimit, analytics.AgentsReport.Shape())
 		if !errors.Is(err, errShape) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want %s", name, err, tc.says)
 		}
 	}
 	// Also an answer of this API, but not of visitors.
-	if _, err := decode([]byte(oneAgentsPage), maxLimit, analytics.Visitors); !errors.Is(err, ErrMalformed) {
+	if _, err := decode([]byte(oneAgentsPage), maxLimit, analytics.VisitorsReport.Shape()); !errors.Is(err, ErrMalformed) {
 		t.Errorf("agents as visitors: %v", err)
 	}
 }

@@ -81,7 +81,7 @@ func TestTransports(t *testing.T) {
 		}
 	})
 	c.jobTransport = count("jobs", status(200, oneJob))
-	_, err1 := c.VisitorsPage(t.Context(), query())
+	_, err1 := c.Page(t.Context(), query())
 	_, err2 := c.Job(t.Context(), "a", "job_1")
 	_, err3 := c.CreateJob(t.Context(), "a", "x")
 	_, err4 := c.SendMessage(t.Context(), "b", "job_1", "x")
@@ -177,8 +177,8 @@ func TestRequestsOnTheWire(t *testing.T) {
 		}
 	}
 	base, common = start(onePage)
-	q := VisitorsQuery{Project: "a/b?c", Window: october, Limit: 7, Offset: 14}
-	page, err := newClient(t, base+"/base/", nil).VisitorsPage(t.Context(), q)
+	q := PageQuery{Project: "a/b?c", Window: october, Limit: 7, Offset: 14}
+	page, err := newClient(t, base+"/base/", nil).Page(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,8 @@ func TestRequestsOnTheWire(t *testing.T) {
 		t.Error(diff)
 	}
 	base, common = start(oneAgentsPage)
-	agents, err := newClient(t, base+"/base/", nil).AgentsPage(t.Context(), q)
+	q.Report = analytics.AgentsReport
+	agents, err := newClient(t, base+"/base/", nil).Page(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,14 +220,14 @@ func TestObserve(t *testing.T) {
 	var seen []Attempt
 	observed := func(cfg *ClientOptions) { cfg.Observe = func(a Attempt) { seen = append(seen, a) } }
 	refused := func(cfg *ClientOptions) { cfg.Transport = tripper(breaks(notBefore{time.Now().Add(time.Minute)})) }
-	visitors := VisitorsQuery{Project: "p", Window: october}
+	visitors := PageQuery{Project: "p", Window: october}
 
 	c := agentClient(t, server.URL, observed)
 	_, err1 := c.CreateJob(t.Context(), "p", "x")
 	_, err2 := c.SendMessage(t.Context(), "p", "job_1", "x")
 	_, err3 := c.Job(t.Context(), "p", "job_1")
-	_, err4 := c.VisitorsPage(t.Context(), visitors)
-	_, err5 := agentClient(t, server.URL, observed, refused).VisitorsPage(t.Context(), visitors)
+	_, err4 := c.Page(t.Context(), visitors)
+	_, err5 := agentClient(t, server.URL, observed, refused).Page(t.Context(), visitors)
 	_, err6 := agentClient(t, refusing(t), observed).CreateJob(t.Context(), "p", "x")
 	err := errors.Join(err1, err2, err3)
 	if err != nil || !IsThrottled(err4) || err5 == nil || fate(err6) != "not sent" {

@@ -52,7 +52,7 @@ func TestClock(t *testing.T) {
 				}
 				_, _ = w.Write([]byte(`{"totals":{"human":0,"ai":0,"total":0},"visitors":[],"hasMore":false}`))
 			})
-			_, err := c.VisitorsPage(t.Context(), query())
+			_, err := c.Page(t.Context(), query())
 			wrong, isWrong := errors.AsType[*ClockError](err)
 			switch {
 			case n != tc.requests:
@@ -79,7 +79,7 @@ func TestClockSetRight(t *testing.T) {
 		_, _ = w.Write([]byte(`{"totals":{"human":0,"ai":0,"total":0},"visitors":[],"hasMore":false}`))
 	})
 	read := func(ctx context.Context) error {
-		_, err := c.VisitorsPage(ctx, query())
+		_, err := c.Page(ctx, query())
 		return err
 	}
 	if err := read(t.Context()); err == nil || c.ClockError() == nil {

@@ -194,12 +194,12 @@ func TestIsMalformed(t *testing.T) {
 		"refused":             {status(400, bad), false},
 	} {
 		c, _ := scriptedClient(t, tc.answer)
-		_, err := c.VisitorsPage(t.Context(), query())
+		_, err := c.Page(t.Context(), query())
 		if got := IsMalformed(err); got != tc.want || (err == nil) != (name == "a page") {
 			t.Errorf("%s: IsMalformed = %t for %v", name, got, err)
 		}
 	}
-	if _, err := newClient(t, refusing(t), nil).VisitorsPage(t.Context(), VisitorsQuery{}); IsMalformed(err) {
+	if _, err := newClient(t, refusing(t), nil).Page(t.Context(), PageQuery{}); IsMalformed(err) {
 		t.Error("a wrong call counts as a malformed answer")
 	}
 }

@@ -28,7 +28,7 @@ const (
 
 var october = analytics.Window{From: analytics.NewDate(2026, 10, 1), To: analytics.NewDate(2026, 11, 1)}
 
-func query() VisitorsQuery { return VisitorsQuery{Project: "prj_a", Window: october} }
+func query() PageQuery { return PageQuery{Project: "prj_a", Window: october} }
 
 func newClient(t *testing.T, base string, transport http.RoundTripper) *Client {
 	t.Helper()
@@ -51,7 +51,7 @@ func serve(t *testing.T, h http.HandlerFunc) *Client {
 // once reads one page with one attempt.
 func (c *Client) once(ctx context.Context) *Error {
 	c.options.Attempts = 1
-	_, err := c.VisitorsPage(ctx, query())
+	_, err := c.Page(ctx, query())
 	e, _ := errors.AsType[*Error](err)
 	return e
 }

@@ -53,20 +53,20 @@ type pageDecoder struct {
 // the body ends too early, else errShape, name the member and the byte, and are malformed where the body is
 // still a page. body is not kept. A dataFrom of another kind counts as absent: other services may mean something else
 // by it.
-func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R]) (page analytics.Page[R], err error) {
+func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page, err error) {
 	d := &pageDecoder{
 		tokens: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
 		paths:  make([]byte, 0, len(body)/2), names: map[string]string{},
 	}
 	// Each row is read into this one, whose every column its object must have.
-	var row R
+	var row analytics.Record
 	fields := of.Fields(&row)
 	var columns []member
 	for i, field := range fields.All() {
 		columns = append(columns, member{of.Columns[i].Name, field})
 	}
 	columns[0].value = d.path
-	page.Rows = make([]R, 0, maxRows)
+	page.Rows = make([]analytics.Record, 0, maxRows)
 	ends := make([]int, 0, maxRows) // of the paths
 	err = d.object([]member{
 		{"totals", func() (err error) {
@@ -75,7 +75,7 @@ func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R]) (page ana
 				return err
 			}
 			err = d.object(columns[1:])
-			page.Totals = analytics.Totals{Human: *fields.Counts[0], AI: *fields.Counts[1], Total: *fields.Counts[2]}
+			page.Totals = row.Counts.Totals()
 			return err
 		}},
 		{of.Name, func() error {
@@ -112,20 +112,20 @@ func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R]) (page ana
 		if errors.Is(err, errShape) && isPage(body) {
 			err = malformed(err)
 		}
-		return analytics.Page[R]{}, err
+		return analytics.Page{}, err
 	}
 	paths, from := string(d.paths), 0
 	for i, end := range ends {
-		row = page.Rows[i]
-		*fields.Texts[0] = paths[from:end]
-		page.Rows[i], from = row, end
+		page.Rows[i].Texts[0], from = paths[from:end], end
 	}
 	return page, nil
 }
 
 // readSite reads totals that are rows: objects with the columns of a row but for the path and the truths,
 // which are true. row is where the columns go.
-func readSite[R any](d *pageDecoder, of *analytics.Dataset[R], row *R, columns []member) (site []R, err error) {
+func readSite(
+	d *pageDecoder, of *analytics.Shape, row *analytics.Record, columns []member,
+) (site []analytics.Record, err error) {
 	var counted []member
 	for _, m := range columns[1:] {
 		if truth, ok := m.value.(*bool); ok {
@@ -138,7 +138,7 @@ func readSite[R any](d *pageDecoder, of *analytics.Dataset[R], row *R, columns [
 		if err := d.object(counted); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(site, func(o R) bool { return of.Compare(*row, o) == 0 }) {
+		if slices.ContainsFunc(site, func(o analytics.Record) bool { return of.Compare(*row, o) == 0 }) {
 			return d.broken(of.Describe(*row) + " comes twice")
 		}
 		site = append(site, *row)
@@ -159,8 +159,8 @@ func isPage(body []byte) bool {
 	for d.PeekKind() != jsontext.KindEndObject {
 		quoted, err := d.ReadValue()
 		if err == nil {
-			switch name := string(unquoted(quoted)); name {
-			case "totals", "visitors", "agents", "hasMore":
+			name := string(unquoted(quoted))
+			if _, unknown := analytics.ParseReport(name); unknown == nil || name == "totals" || name == "hasMore" {
 				seen[name] = true
 			}
 			err = d.SkipValue()

@@ -22,10 +22,19 @@ import (
 const onePage = `{"totals":{"human":3,"ai":2,"total":4},` +
 	`"visitors":[{"path":"/a","human":1,"ai":2,"total":2}],"hasMore":true}`
 
-var onePageWant = analytics.VisitorsPage{
+var onePageWant = analytics.Page{
 	Totals:  analytics.Totals{Human: 3, AI: 2, Total: 4},
-	Rows:    []analytics.Row{{Path: "/a", Human: 1, AI: 2, Total: 2}},
+	Rows:    recordsOf(analytics.Row{Path: "/a", Totals: analytics.Totals{Human: 1, AI: 2, Total: 2}}),
 	HasMore: true,
+}
+
+// recordsOf are rows as records.
+func recordsOf[R analytics.RowType](rows ...R) []analytics.Record {
+	all := []analytics.Record{}
+	for _, row := range rows {
+		all = append(all, analytics.RecordOf(row))
+	}
+	return all
 }
 
 func TestDecodePage(t *testing.T) {
@@ -33,14 +42,14 @@ func TestDecodePage(t *testing.T) {
 	with := func(from string) string {
 		return strings.Replace(onePage, `,"hasMore"`, `,"dataFrom":`+from+`,"hasMore"`, 1)
 	}
-	dated := func(day analytics.Date) analytics.VisitorsPage {
+	dated := func(day analytics.Date) analytics.Page {
 		page := onePageWant
 		page.DataFrom = &day
 		return page
 	}
 	for name, tc := range map[string]struct {
 		body string
-		want analytics.VisitorsPage
+		want analytics.Page
 	}{
 		"plain":          {onePage, onePageWant},
 		"spaces":         {" \n" + strings.ReplaceAll(onePage, ",", " ,\t") + "\r\n ", onePageWant},
@@ -48,25 +57,26 @@ func TestDecodePage(t *testing.T) {
 		"unknown fields": {strings.ReplaceAll(onePage, `"human"`, `"x":[{"human":-1}],"y":null,"human"`), onePageWant},
 		"path in totals": {strings.Replace(onePage, `{"human"`, `{"path":7,"human"`, 1), onePageWant},
 		"other case":     {strings.Replace(onePage, `"hasMore"`, `"HasMore":7,"hasMore"`, 1), onePageWant},
-		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.VisitorsPage{
+		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.Page{
 			Totals: onePageWant.Totals, HasMore: true,
-			Rows: []analytics.Row{{Path: longest, Human: 1, AI: 2, Total: 2}}}},
+			Rows: recordsOf(analytics.Row{Path: longest, Totals: analytics.Totals{Human: 1, AI: 2, Total: 2}})}},
 		"data from":       {with(`"2026-11-16"`), dated(20773)},
 		"no data":         {with(`null`), dated(analytics.NoData)},
 		"data from 7":     {with(`7`), onePageWant},
 		"data from a sea": {with(`"sea"`), onePageWant},
 		"no row": {`{"hasMore":false,"visitors":[],"totals":{"total":0,"ai":0,"human":0}}`,
-			analytics.VisitorsPage{Rows: []analytics.Row{}}},
+			analytics.Page{Rows: []analytics.Record{}}},
 		"greatest count, odd paths": {
 			`{"totals":{"human":9223372036854775807,"ai":0,"total":0},"hasMore":false,"visitors":[` +
 				`{"path":"","human":0,"ai":0,"total":0},` +
 				`{"path":"/é\n\ud83d\ude00\u0000","human":0,"ai":0,"total":0}]}`,
-			analytics.VisitorsPage{
-				Totals: analytics.Totals{Human: math.MaxInt64}, Rows: []analytics.Row{{}, {Path: "/é\n😀\x00"}},
+			analytics.Page{
+				Totals: analytics.Totals{Human: math.MaxInt64}, Rows: recordsOf(analytics.Row{},
+					analytics.Row{Path: "/é\n😀\x00"}),
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decode([]byte(tc.body), maxLimit, analytics.Visitors)
+			got, err := decode([]byte(tc.body), maxLimit, analytics.VisitorsReport.Shape())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +131,7 @@ func TestDecodePageRefuses(t *testing.T) {
 		"trailing comma":    {swap(`true}`, `true,}`), "invalid character"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page, err := decode([]byte(tc.body), maxLimit, analytics.Visitors)
+			page, err := decode([]byte(tc.body), maxLimit, analytics.VisitorsReport.Shape())
 			if !errors.Is(err, errShape) || errors.Is(err, errCut) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, %v; want errShape with %q", page, err, tc.says)
 			}
@@ -131,7 +141,7 @@ func TestDecodePageRefuses(t *testing.T) {
 			}
 		})
 	}
-	_, err := decode([]byte(swap(row, row+","+row)), 1, analytics.Visitors)
+	_, err := decode([]byte(swap(row, row+","+row)), 1, analytics.VisitorsReport.Shape())
 	if err == nil || !strings.Contains(err.Error(), "more rows than the 1 asked for") {
 		t.Errorf("two rows for limit 1: %v", err)
 	}
@@ -139,7 +149,7 @@ func TestDecodePageRefuses(t *testing.T) {
 
 func TestDecodePageCutAnywhereIsCut(t *testing.T) {
 	for n := range len(onePage) {
-		if _, err := decode([]byte(onePage[:n]), maxLimit, analytics.Visitors); !errors.Is(err, errCut) {
+		if _, err := decode([]byte(onePage[:n]), maxLimit, analytics.VisitorsReport.Shape()); !errors.Is(err, errCut) {
 			t.Errorf("first %d bytes: %v", n, err)
 		}
 	}
@@ -149,14 +159,15 @@ func TestDecodePageCutAnywhereIsCut(t *testing.T) {
 // when its body's memory and the decoder's are used again.
 func TestDecodePageDoesNotKeepItsInput(t *testing.T) {
 	body := []byte(onePage)
-	page, err := decode(body, maxLimit, analytics.Visitors)
+	page, err := decode(body, maxLimit, analytics.VisitorsReport.Shape())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range body {
 		body[i] = 'x'
 	}
-	if _, err := decode([]byte(strings.Replace(onePage, "/a", "/b", 1)), maxLimit, analytics.Visitors); err != nil {
+	if _, err := decode([]byte(strings.Replace(onePage, "/a", "/b", 1)), maxLimit,
+		analytics.VisitorsReport.Shape()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(onePageWant, page); diff != "" {
@@ -175,7 +186,7 @@ func FuzzDecodePage(f *testing.F) {
 	f.Add([]byte(strings.Replace(onePage, "/a", `/\ud800\ud83d\ude00\\xff`+"\xff\xed\xa0\x80", 1)))
 	f.Add([]byte(strings.Replace(onePage, "3", "12.500e+1", 1)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decode(body, maxLimit, analytics.Visitors)
+		got, err := decode(body, maxLimit, analytics.VisitorsReport.Shape())
 		if err != nil {
 			if !errors.Is(err, errShape) && !errors.Is(err, errCut) {
 				t.Fatalf("an error of neither kind: %v", err)
@@ -187,10 +198,11 @@ func FuzzDecodePage(f *testing.F) {
 			t.Fatalf("accepted, but encoding/json says: %v", err)
 		}
 		for i, row := range got.Rows {
-			if again := analytics.EscapePath(analytics.UnescapePath(row.Path)); again != row.Path {
-				t.Errorf("path %q is %q after the way back", row.Path, again)
+			path := row.Path()
+			if again := analytics.EscapePath(analytics.UnescapePath(path)); again != path {
+				t.Errorf("path %q is %q after the way back", path, again)
 			}
-			got.Rows[i].Path = lossy(row.Path)
+			got.Rows[i].Texts[0] = lossy(path)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
@@ -203,7 +215,7 @@ func lossy(path string) string { return string(analytics.UnescapePath(path)) }
 
 // decodeReference reads a page through encoding/json and maps, since its
 // structs would also take names that differ in case.
-func decodeReference(body []byte) (page analytics.VisitorsPage, err error) {
+func decodeReference(body []byte) (page analytics.Page, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	var top map[string]any
@@ -228,27 +240,27 @@ func decodeReference(body []byte) (page analytics.VisitorsPage, err error) {
 			}
 			return n.Num().Int64()
 		}
-		return analytics.Row{Human: number("human"), AI: number("ai"), Total: number("total")}
+		return analytics.Row{Totals: analytics.Totals{Human: number("human"), AI: number("ai"), Total: number("total")}}
 	}
 	all := entry(top["totals"])
 	page.Totals = analytics.Totals{Human: all.Human, AI: all.AI, Total: all.Total}
 	page.HasMore = top["hasMore"].(bool)
-	page.Rows = []analytics.Row{}
+	page.Rows = []analytics.Record{}
 	for _, v := range top["visitors"].([]any) {
 		row := entry(v)
 		row.Path = v.(map[string]any)["path"].(string)
-		page.Rows = append(page.Rows, row)
+		page.Rows = append(page.Rows, analytics.RecordOf(row))
 	}
 	return page, nil
 }
 
 // pathOf decodes a page whose one path is text between quotes.
 func pathOf(t interface{ Fatal(...any) }, text string) string {
-	page, err := decode([]byte(strings.Replace(onePage, "/a", text, 1)), maxLimit, analytics.Visitors)
+	page, err := decode([]byte(strings.Replace(onePage, "/a", text, 1)), maxLimit, analytics.VisitorsReport.Shape())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page.Rows[0].Path
+	return page.Rows[0].Path()
 }
 
 func TestOddPathsAreKept(t *testing.T) {
@@ -343,8 +355,9 @@ func TestCounts(t *testing.T) {
 		"9223372036854775807.0": math.MaxInt64, "922337203685477580.7e1": math.MaxInt64,
 		"1e18": 1e18, "12e0": 12, "1" + strings.Repeat("0", 400) + "e-400": 1,
 	} {
-		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit, analytics.Visitors)
-		if err != nil || page.Rows[0].Human != want {
+		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit,
+			analytics.VisitorsReport.Shape())
+		if err != nil || page.Rows[0].Counts[0] != want {
 			t.Errorf("%s: %v, %v; want %d", text, page.Rows, err, want)
 		}
 	}
@@ -352,7 +365,8 @@ func TestCounts(t *testing.T) {
 		"1.5", "-1", "-1e0", "0.1", "1e-1", "1e400", "1e19", "9223372036854775808.0", "9223372036854775807.5", "9.3e18",
 		"1e99999999999999999999", "1e-99999999999999999999", `"1"`, "true", "[1]",
 	} {
-		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit, analytics.Visitors)
+		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit,
+			analytics.VisitorsReport.Shape())
 		if !errors.Is(err, errShape) || !strings.Contains(err.Error(), "/visitors/0/human, before byte") {
 			t.Errorf("%s: %v, %v; want errShape", text, page.Rows, err)
 		}
@@ -365,11 +379,11 @@ func TestPathsOfOnePageAreBounded(t *testing.T) {
 	rows := func(n int) []byte {
 		return []byte(strings.Replace(onePage, `[`, `[`+strings.Repeat(row+",", n), 1))
 	}
-	page, err := decode(rows(15), maxLimit, analytics.Visitors)
-	if err != nil || len(page.Rows) != 16 || len(page.Rows[0].Path) != maxPath {
+	page, err := decode(rows(15), maxLimit, analytics.VisitorsReport.Shape())
+	if err != nil || len(page.Rows) != 16 || len(page.Rows[0].Path()) != maxPath {
 		t.Errorf("paths of 15 MiB: %d rows, %v", len(page.Rows), err)
 	}
-	_, err = decode(rows(16), maxLimit, analytics.Visitors)
+	_, err = decode(rows(16), maxLimit, analytics.VisitorsReport.Shape())
 	if err == nil || !strings.Contains(err.Error(), "paths over 16 MiB together") {
 		t.Errorf("paths of 16 MiB and two bytes: %v", err)
 	}

@@ -18,8 +18,10 @@ const maxLimit = analytics.PageRows
 
 const missingProject = "check DOCGAUGE_PROJECTS and DOCGAUGE_BASE_URL"
 
-// VisitorsQuery asks for unique visitors (section 4.3), or for another report of them.
-type VisitorsQuery struct {
+// PageQuery asks for a page of a report of unique visitors (section 4.3).
+type PageQuery struct {
+	// Report is one that the service has; not every service has all.
+	Report  analytics.Report
 	Project string
 	// Window becomes dateFrom and dateTo, which are both half-open. An empty one asks whether the service sees
 	// it so.
@@ -30,33 +32,22 @@ type VisitorsQuery struct {
 	Offset int
 }
 
-// VisitorsPage reads the page at q.Offset, with retries. Errors are *Error, or the
+// Page reads the page at q.Offset, with retries. Errors are *Error, or the
 // cause of the context. The paths of one page share memory: keeping one path keeps
 // all paths of its page.
-func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (analytics.VisitorsPage, error) {
-	return readPage[analytics.Row](ctx, c, q)
-}
-
-// AgentsPage is [Client.VisitorsPage] for the report of agents, which not every service has.
-func (c *Client) AgentsPage(ctx context.Context, q VisitorsQuery) (analytics.AgentsPage, error) {
-	return readPage[analytics.AgentRow](ctx, c, q)
-}
-
-// readPage reads a page of the report whose rows are of type R.
-func readPage[R any](ctx context.Context, c *Client, q VisitorsQuery) (page analytics.Page[R], err error) {
-	of, report := analytics.DatasetOf[R]()
+func (c *Client) Page(ctx context.Context, q PageQuery) (page analytics.Page, err error) {
 	q.Limit = cmp.Or(q.Limit, maxLimit)
 	r := call{
 		method:   http.MethodGet,
-		op:       report.String() + " at offset " + strconv.Itoa(q.Offset),
-		endpoint: report.String(),
+		op:       q.Report.String() + " at offset " + strconv.Itoa(q.Offset),
+		endpoint: q.Report.String(),
 		project:  q.Project,
 		about:    slog.Int("offset", q.Offset),
 		notFound: missingProject,
 		key:      c.admin,
 		timeout:  c.options.Timeout,
 		send:     c.options.Transport,
-		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/" + report.String(),
+		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/" + q.Report.String(),
 		query: url.Values{
 			"dateFrom": {q.Window.From.String()},
 			"dateTo":   {q.Window.To.String()},
@@ -64,7 +55,7 @@ func readPage[R any](ctx context.Context, c *Client, q VisitorsQuery) (page anal
 			"offset":   {strconv.Itoa(q.Offset)},
 		}.Encode(),
 		decode: func(body []byte) (err error) {
-			page, err = decode(body, q.Limit, of)
+			page, err = decode(body, q.Limit, q.Report.Shape())
 			return err
 		},
 	}
@@ -72,13 +63,13 @@ func readPage[R any](ctx context.Context, c *Client, q VisitorsQuery) (page anal
 		return page, r.refuse(err)
 	}
 	if err := c.read(ctx, r); err != nil {
-		return analytics.Page[R]{}, err
+		return analytics.Page{}, err
 	}
 	page.Offset = q.Offset
 	return page, nil
 }
 
-func (q VisitorsQuery) check() error {
+func (q PageQuery) check() error {
 	if err := checkProject(q.Project); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestWhatIsRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				c, s := scriptedClient(t, tc.answer)
-				_, err := c.VisitorsPage(t.Context(), query())
+				_, err := c.Page(t.Context(), query())
 				if len(s.at) != tc.attempts {
 					t.Errorf("%d attempts, want %d (%v)", len(s.at), tc.attempts, err)
 				}
@@ -69,7 +69,7 @@ func TestFullJitter(t *testing.T) {
 		var waits [maxAttempts - 1][]time.Duration
 		for range calls {
 			c, s := scriptedClient(t, status(500, ""))
-			c.VisitorsPage(t.Context(), query())
+			c.Page(t.Context(), query())
 			for i, w := range s.waits() {
 				waits[i] = append(waits[i], w)
 			}
@@ -147,7 +147,7 @@ func TestCancel(t *testing.T) {
 				time.AfterFunc(10*time.Second, func() { cancel(stopped) })
 				c, s := scriptedClient(t, answer)
 				start := time.Now()
-				_, err := c.VisitorsPage(ctx, query())
+				_, err := c.Page(ctx, query())
 				if !isBare(err, stopped) || time.Since(start) != 10*time.Second || len(s.at) != 1 {
 					t.Errorf("%v after %v and %d attempts", err, time.Since(start), len(s.at))
 				}
@@ -161,7 +161,7 @@ func TestCancel(t *testing.T) {
 			cancel()
 			return nil, errors.New("reset")
 		})
-		if _, err := c.VisitorsPage(ctx, query()); !isBare(err, context.Canceled) || len(s.at) != maxAttempts {
+		if _, err := c.Page(ctx, query()); !isBare(err, context.Canceled) || len(s.at) != maxAttempts {
 			t.Errorf("in the last attempt: %v after %d", err, len(s.at))
 		}
 	})
@@ -169,7 +169,7 @@ func TestCancel(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		c, _ := scriptedClient(t, hang)
-		if _, err := c.VisitorsPage(ctx, query()); !isBare(err, context.DeadlineExceeded) {
+		if _, err := c.Page(ctx, query()); !isBare(err, context.DeadlineExceeded) {
 			t.Errorf("deadline of the caller: %v", err)
 		}
 	})
@@ -179,7 +179,7 @@ func TestRefusalOfTheTransport(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		want := notBefore{time.Now().Add(25 * time.Minute)}
 		c, _ := scriptedClient(t, breaks(fmt.Errorf("charge: %w", want)))
-		_, err := c.VisitorsPage(t.Context(), query())
+		_, err := c.Page(t.Context(), query())
 		got, ok := errors.AsType[notBefore](err)
 		if !ok || got != want || outcomeOf(err) != Transient {
 			t.Errorf("%v: the transport's error is not found in it", err)
@@ -190,19 +190,19 @@ func TestRefusalOfTheTransport(t *testing.T) {
 	})
 }
 
-func TestVisitorsPageChecksItsQuery(t *testing.T) {
+func TestPageChecksItsQuery(t *testing.T) {
 	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
-	for name, change := range map[string]func(*VisitorsQuery){
-		"project":   func(q *VisitorsQuery) { q.Project = "" },
-		"parent":    func(q *VisitorsQuery) { q.Project = ".." },
-		"window":    func(q *VisitorsQuery) { q.Window.To = q.Window.From - 1 },
-		"limit":     func(q *VisitorsQuery) { q.Limit = maxLimit + 1 },
-		"limit < 0": func(q *VisitorsQuery) { q.Limit = -1 },
-		"offset":    func(q *VisitorsQuery) { q.Offset = -1 },
+	for name, change := range map[string]func(*PageQuery){
+		"project":   func(q *PageQuery) { q.Project = "" },
+		"parent":    func(q *PageQuery) { q.Project = ".." },
+		"window":    func(q *PageQuery) { q.Window.To = q.Window.From - 1 },
+		"limit":     func(q *PageQuery) { q.Limit = maxLimit + 1 },
+		"limit < 0": func(q *PageQuery) { q.Limit = -1 },
+		"offset":    func(q *PageQuery) { q.Offset = -1 },
 	} {
 		q := query()
 		change(&q)
-		if _, err := c.VisitorsPage(t.Context(), q); outcomeOf(err) != Permanent {
+		if _, err := c.Page(t.Context(), q); outcomeOf(err) != Permanent {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestGzip(t *testing.T) {
 		io.WriteString(z, onePage)
 		z.Close()
 	})
-	page, err := c.VisitorsPage(t.Context(), query())
+	page, err := c.Page(t.Context(), query())
 	if diff := cmp.Diff(onePageWant, page); err != nil || diff != "" {
 		t.Error(err, diff)
 	}

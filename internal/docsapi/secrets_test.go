@@ -62,7 +62,7 @@ func TestNothingLeaks(t *testing.T) {
 				if strings.HasPrefix(name, "write") {
 					_, err = c.CreateJob(t.Context(), "prj_a", prompt)
 				} else {
-					_, err = c.VisitorsPage(t.Context(), query())
+					_, err = c.Page(t.Context(), query())
 				}
 				if (err == nil) != strings.HasSuffix(name, "success") || log.Len() == 0 {
 					t.Fatalf("error %v, log %q", err, log.String())
@@ -124,7 +124,7 @@ func TestLogLines(t *testing.T) {
 		})
 		q := query()
 		q.Offset = 250
-		if _, err := c.VisitorsPage(t.Context(), q); err != nil {
+		if _, err := c.Page(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = c.SendMessage(t.Context(), "prj_a", "job_1", testPrompt)

@@ -118,7 +118,7 @@ func TestPagesChange(t *testing.T) {
 	row := func(path string, before, after int64) {
 		for i, n := range []int64{before, after} {
 			if n > 0 {
-				weeks[i] = append(weeks[i], analytics.Row{Path: path, Human: n, Total: n})
+				weeks[i] = append(weeks[i], analytics.Row{Path: path, Totals: analytics.Totals{Human: n, Total: n}})
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func TestDigestAgents(t *testing.T) {
 		rev := analytics.Revision{Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week,
 			Report: analytics.AgentsReport, Window: analytics.Window{From: to - 7, To: to}}, Number: 1, Verified: true,
 			Rows: int64(len(rows)) - 2, ExportedAt: w.now}
-		file, err := archive.Encode(rev, sinktest.List(rows...))
+		file, err := archive.Encode(rev, analytics.Records(sinktest.List(rows...)))
 		w.check(err)
 		w.check(w.app.Sinks[0].Replace(t.Context(), file))
 		w.check(w.app.State.Record(t.Context(), file.Revision(), analytics.Provenance{}, []string{config.SinkParquet}))

@@ -34,7 +34,7 @@ func TestGuesses(t *testing.T) {
 		moves := rapid.SliceOfNDistinct(rapid.IntRange(2, 2*pages+2), 0, schedule.MaxReadings-1, rapid.ID).Draw(t,
 			"moves")
 		var inVain atomic.Int32
-		w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+		w.service.answer = func(nth int, q docsapi.PageQuery) (*visitorsPage, error) {
 			if slices.Contains(moves, nth) {
 				w.service.put(k, rows, nth)
 			}
@@ -91,7 +91,7 @@ func TestGuessesSaveTime(t *testing.T) {
 			w.concurrency = 16
 			k := day("prj_a", 0)
 			w.service.put(k, pages*analytics.PageRows, 1)
-			w.service.answer = func(nth int, _ docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+			w.service.answer = func(nth int, _ docsapi.PageQuery) (*visitorsPage, error) {
 				time.Sleep(latency)
 				if nth == 2 && moves > 0 {
 					w.service.put(k, pages*analytics.PageRows, 2)
@@ -117,7 +117,7 @@ func TestNoGuessesBesideOtherWindows(t *testing.T) {
 		for _, k := range keys {
 			w.service.put(k, 23*analytics.PageRows, 1)
 		}
-		w.service.answer = func(int, docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+		w.service.answer = func(int, docsapi.PageQuery) (*visitorsPage, error) {
 			time.Sleep(time.Millisecond)
 			return nil, nil
 		}

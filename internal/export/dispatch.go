@@ -434,7 +434,7 @@ func (r *run) readOpen(ctx context.Context, k analytics.Key, turn int) error {
 		return err
 	}
 	at := r.e.app.Now()
-	page, err := r.e.service.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: k.Project, Window: k.Window, Limit: 1})
+	page, err := r.e.service.Page(ctx, docsapi.PageQuery{Project: k.Project, Window: k.Window, Limit: 1})
 	if err != nil {
 		return err
 	}

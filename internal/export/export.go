@@ -32,8 +32,7 @@ import (
 
 // pageReader is the API client, with its retries and the budget below it.
 type pageReader interface {
-	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.VisitorsPage, error)
-	AgentsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.AgentsPage, error)
+	Page(ctx context.Context, q docsapi.PageQuery) (analytics.Page, error)
 }
 
 // windowLedger is the state's record of the windows: which revisions exist and which sinks have

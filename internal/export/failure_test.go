@@ -52,8 +52,8 @@ func turns(projects ...[]analytics.Key) []schedule.Item {
 }
 
 // answers makes the service answer with an error where refuse says so.
-func (w *world) answers(refuse func(nth int, q docsapi.VisitorsQuery) error) {
-	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+func (w *world) answers(refuse func(nth int, q docsapi.PageQuery) error) {
+	w.service.answer = func(nth int, q docsapi.PageQuery) (*visitorsPage, error) {
 		return nil, refuse(nth, q)
 	}
 }
@@ -63,46 +63,46 @@ func TestRunFailures(t *testing.T) {
 	const third = 7 // the first request of the third window, which is prj_a's second
 	for _, c := range []struct {
 		name   string
-		refuse func(nth int, q docsapi.VisitorsQuery) error
+		refuse func(nth int, q docsapi.PageQuery) error
 		// These are the requests sent, and the windows and errors of the result.
 		requests, committed, left, errors int
 		spent                             bool
 		lost                              int // requests that brought no page
 	}{
-		{"401", func(nth int, _ docsapi.VisitorsQuery) error {
+		{"401", func(nth int, _ docsapi.PageQuery) error {
 			return when(nth == third, statusError(http.StatusUnauthorized, docsapi.Permanent))
 		}, 3 + 1 + 4*3, 5, 3, 1, false, 1},
-		{"403 in the middle of a window", func(nth int, _ docsapi.VisitorsQuery) error {
+		{"403 in the middle of a window", func(nth int, _ docsapi.PageQuery) error {
 			return when(nth == third+1, statusError(http.StatusForbidden, docsapi.Permanent))
 		}, 3 + 2 + 4*3, 5, 3, 1, false, 1},
-		{"403 of all projects from a request on", func(nth int, _ docsapi.VisitorsQuery) error {
+		{"403 of all projects from a request on", func(nth int, _ docsapi.PageQuery) error {
 			return when(nth >= third, statusError(http.StatusForbidden, docsapi.Permanent))
 		}, third + 1, 2, 6, 1, false, 2},
-		{"401 of all projects", func(int, docsapi.VisitorsQuery) error {
+		{"401 of all projects", func(int, docsapi.PageQuery) error {
 			return statusError(http.StatusUnauthorized, docsapi.Permanent)
 		}, 2, 0, 8, 1, false, 2},
-		{"403 of the first project", func(_ int, q docsapi.VisitorsQuery) error {
+		{"403 of the first project", func(_ int, q docsapi.PageQuery) error {
 			return when(q.Project == "prj_a", statusError(http.StatusForbidden, docsapi.Permanent))
 		}, 1 + 4*3, 4, 4, 1, false, 1},
-		{"404 of one project", func(_ int, q docsapi.VisitorsQuery) error {
+		{"404 of one project", func(_ int, q docsapi.PageQuery) error {
 			return when(q.Project == "prj_a", statusError(http.StatusNotFound, docsapi.Permanent))
 		}, 1 + 4*3, 4, 4, 1, false, 1},
-		{"an outage", func(nth int, _ docsapi.VisitorsQuery) error {
+		{"an outage", func(nth int, _ docsapi.PageQuery) error {
 			return when(nth >= third, outageError())
 		}, third + 1, 2, 6, 2, false, 2},
-		{"a window fails now and then", func(_ int, q docsapi.VisitorsQuery) error {
+		{"a window fails now and then", func(_ int, q docsapi.PageQuery) error {
 			return when(q.Project == "prj_b", outageError())
 		}, 4*3 + 4, 4, 4, 4, false, 4},
-		{"nonsense", func(_ int, q docsapi.VisitorsQuery) error {
+		{"nonsense", func(_ int, q docsapi.PageQuery) error {
 			return when(q.Window.From == day("", 2).From || q.Window.From == day("", 3).From, shapeError())
 		}, 4 + 4*3, 4, 4, 0, false, 4},
-		{"429", func(nth int, _ docsapi.VisitorsQuery) error {
+		{"429", func(nth int, _ docsapi.PageQuery) error {
 			return when(nth == third, statusError(http.StatusTooManyRequests, docsapi.Transient))
 		}, third, 2, 6, 0, true, 1},
-		{"the budget refuses", func(nth int, _ docsapi.VisitorsQuery) error {
+		{"the budget refuses", func(nth int, _ docsapi.PageQuery) error {
 			return when(nth == third, &docsapi.Error{Outcome: docsapi.Transient, Err: spent{time.Unix(1, 0)}})
 		}, third, 2, 6, 0, true, 1},
-		{"the budget cannot be written", func(nth int, _ docsapi.VisitorsQuery) error {
+		{"the budget cannot be written", func(nth int, _ docsapi.PageQuery) error {
 			return when(nth >= third, &docsapi.Error{Outcome: docsapi.Transient, Err: stored{}})
 		}, third, 2, 6, 1, false, 1},
 	} {
@@ -182,7 +182,7 @@ func TestRefusedProject(t *testing.T) {
 	t.Run("one of three", func(t *testing.T) {
 		w := newWorld(t, t.TempDir())
 		keys, asked := days(w), []int{}
-		w.answers(func(_ int, q docsapi.VisitorsQuery) error {
+		w.answers(func(_ int, q docsapi.PageQuery) error {
 			return when(q.Project == "prj_b", statusError(http.StatusForbidden, docsapi.Permanent))
 		})
 		w.hourly(keys, 49, func(hour int, r Summary) {
@@ -215,7 +215,7 @@ func TestRefusedProject(t *testing.T) {
 	t.Run("the key", func(t *testing.T) {
 		w := newWorld(t, t.TempDir())
 		keys := days(w)
-		w.answers(func(int, docsapi.VisitorsQuery) error {
+		w.answers(func(int, docsapi.PageQuery) error {
 			return statusError(http.StatusUnauthorized, docsapi.Permanent)
 		})
 		projects := map[string]bool{}
@@ -271,9 +271,12 @@ type reportless struct {
 	asked int
 }
 
-func (s *reportless) AgentsPage(context.Context, docsapi.VisitorsQuery) (analytics.AgentsPage, error) {
+func (s *reportless) Page(ctx context.Context, q docsapi.PageQuery) (analytics.Page, error) {
+	if q.Report == analytics.VisitorsReport {
+		return s.service.Page(ctx, q)
+	}
 	s.asked++
-	return analytics.AgentsPage{}, s.err
+	return analytics.Page{}, s.err
 }
 
 // TestStrangeWindow: a window that is always answered by something that is no page is set aside, with a growing
@@ -282,9 +285,9 @@ func TestStrangeWindow(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys, asked := w.days("prj_a", 3), []int{}
 	w.now = noon(20)
-	w.answers(func(_ int, q docsapi.VisitorsQuery) error { return when(q.Window == keys[1].Window, shapeError()) })
+	w.answers(func(_ int, q docsapi.PageQuery) error { return when(q.Window == keys[1].Window, shapeError()) })
 	w.hourly(keys, 25, func(hour int, r Summary) {
-		if slices.ContainsFunc(w.service.sent, func(q docsapi.VisitorsQuery) bool { return q.Window == keys[1].Window }) {
+		if slices.ContainsFunc(w.service.sent, func(q docsapi.PageQuery) bool { return q.Window == keys[1].Window }) {
 			asked = append(asked, hour)
 			w.setAside(r, 1)
 		}
@@ -386,7 +389,7 @@ func TestNothingIsSentAfterARefusedKey(t *testing.T) {
 		// very moment may arrive before the refusal is known.
 		start := time.Now()
 		var last, refused atomic.Int64
-		w.service.answer = func(nth int, _ docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+		w.service.answer = func(nth int, _ docsapi.PageQuery) (*visitorsPage, error) {
 			last.Store(int64(time.Since(start)))
 			time.Sleep(time.Second)
 			if nth != 10 {
@@ -412,13 +415,13 @@ type turnstile struct {
 	places chan struct{}
 }
 
-func (g *turnstile) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.VisitorsPage, error) {
+func (g *turnstile) Page(ctx context.Context, q docsapi.PageQuery) (analytics.Page, error) {
 	select {
 	case g.places <- struct{}{}:
 		defer func() { <-g.places }()
-		return g.service.VisitorsPage(ctx, q)
+		return g.service.Page(ctx, q)
 	case <-ctx.Done():
-		return analytics.VisitorsPage{}, ctx.Err()
+		return analytics.Page{}, ctx.Err()
 	}
 }
 
@@ -442,7 +445,7 @@ func TestBadService(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				w := newWorld(t, t.TempDir())
 				w.concurrency = c.concurrency
-				w.answers(func(int, docsapi.VisitorsQuery) error {
+				w.answers(func(int, docsapi.PageQuery) error {
 					time.Sleep(time.Second)
 					return c.err
 				})
@@ -488,7 +491,7 @@ func TestRefusedInMidRun(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			a, b := w.days("prj_a", 30), w.days("prj_b", 30)
 			bad := a[good : good+refused]
-			w.answers(func(_ int, q docsapi.VisitorsQuery) error {
+			w.answers(func(_ int, q docsapi.PageQuery) error {
 				return when(q.Project == "prj_a" && slices.ContainsFunc(bad,
 					func(k analytics.Key) bool { return k.Window == q.Window }), refusedError())
 			})

@@ -321,7 +321,7 @@ func (w *world) agents(rev analytics.Revision) (rows []analytics.Row) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	for a, err := range shown.Agents() {
+	for a, err := range sinks.RowsOf[analytics.AgentRow](shown) {
 		if err != nil {
 			w.Fatal(err)
 		}

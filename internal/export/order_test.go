@@ -172,12 +172,12 @@ func TestBadWindowsStopNobody(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			keys := w.days("prj_a", 30)
 			bad := keys[:17]
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+			w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 				if !slices.ContainsFunc(bad, func(k analytics.Key) bool { return k.Window == q.Window }) {
 					return nil, nil
 				}
 				if failure == nil {
-					return &analytics.VisitorsPage{Rows: rowsOf(250, 1), HasMore: true}, nil
+					return &visitorsPage{Rows: rowsOf(250, 1), HasMore: true}, nil
 				}
 				return nil, failure()
 			}
@@ -228,7 +228,7 @@ func TestBadWindowsStopNobody(t *testing.T) {
 func TestAfterAnOutage(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 6)
-	w.answers(func(int, docsapi.VisitorsQuery) error { return outageError() })
+	w.answers(func(int, docsapi.PageQuery) error { return outageError() })
 	for range 4 {
 		w.run(asked(keys...)...)
 		w.now = w.now.Add(time.Hour)
@@ -252,7 +252,7 @@ func TestPlanAfterAnOutage(t *testing.T) {
 			}
 			return items
 		}
-		w.answers(func(int, docsapi.VisitorsQuery) error { return outageError() })
+		w.answers(func(int, docsapi.PageQuery) error { return outageError() })
 		for range runs {
 			w.run(plan()...)
 		}
@@ -277,7 +277,7 @@ func TestPlanAfterAnOutage(t *testing.T) {
 // TestSuspectRows: an unverified reading says which of its rows are suspect.
 func TestSuspectRows(t *testing.T) {
 	w, k := oneWindow(t, 700, 1)
-	w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+	w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 		p := w.service.page(q)
 		switch q.Offset {
 		case 0:
@@ -353,7 +353,7 @@ func newAnyService(t *rapid.T, dir string) *anyService {
 			s.bad[k] = rapid.SampledFrom(failures).Draw(t, "failure")
 		}
 	}
-	s.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+	s.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 		k := analytics.Key{Project: q.Project, Granularity: analytics.Day, Window: q.Window}
 		s.service.mu.Lock()
 		s.requests[k]++

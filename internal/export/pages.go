@@ -154,12 +154,12 @@ func (p *pages) repeats(page page) error {
 		page.names(&h)
 		sum := h.Sum64()
 		if former, again := p.seen[sum]; again {
-			return fmt.Errorf("offsets %d and %d: %w", former, page.offset(), errRepeats)
+			return fmt.Errorf("offsets %d and %d: %w", former, page.Offset, errRepeats)
 		}
-		p.seen[sum] = page.offset()
+		p.seen[sum] = page.Offset
 	}
 	if p.tolerant && p.hollow > 1 {
-		return fmt.Errorf("offset %d: a second empty page that says that more follow: %w", page.offset(), errRepeats)
+		return fmt.Errorf("offset %d: a second empty page that says that more follow: %w", page.Offset, errRepeats)
 	}
 	return nil
 }

@@ -105,15 +105,15 @@ func TestPagesThatDrift(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// spoil changes the page at offset 250.
-		spoil func(*analytics.VisitorsPage)
+		spoil func(*visitorsPage)
 		// requests that such a reading takes.
 		requests int
 	}{
-		{"totals", func(p *analytics.VisitorsPage) { p.Totals.Human++ }, 2},
-		{"path of another page", func(p *analytics.VisitorsPage) { p.Rows[3].Path = rowsOf(1, 1)[0].Path }, 3},
-		{"path twice in the page", func(p *analytics.VisitorsPage) { p.Rows[3].Path = p.Rows[4].Path }, 3},
-		{"short page", func(p *analytics.VisitorsPage) { p.Rows = p.Rows[:249] }, 2},
-		{"empty page", func(p *analytics.VisitorsPage) { p.Rows = nil }, 2},
+		{"totals", func(p *visitorsPage) { p.Totals.Human++ }, 2},
+		{"path of another page", func(p *visitorsPage) { p.Rows[3].Path = rowsOf(1, 1)[0].Path }, 3},
+		{"path twice in the page", func(p *visitorsPage) { p.Rows[3].Path = p.Rows[4].Path }, 3},
+		{"short page", func(p *visitorsPage) { p.Rows = p.Rows[:249] }, 2},
+		{"empty page", func(p *visitorsPage) { p.Rows = nil }, 2},
 	} {
 		for i := range 3 * len(analytics.Reports) {
 			times, report := 1+i%3, analytics.Reports[i/3]
@@ -123,7 +123,7 @@ func TestPagesThatDrift(t *testing.T) {
 				k := w.day("prj_a", 0)
 				w.service.put(k, rows, 1)
 				left := times
-				w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+				w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 					if q.Offset != 250 || left == 0 {
 						return nil, nil
 					}
@@ -160,12 +160,12 @@ func TestPagesThatDrift(t *testing.T) {
 // TestEndOfWindow: whatever the service computes hasMore from, every row is read, once the size of its pages is known
 // from one window, and an empty page that says it is the last ends a reading.
 func TestEndOfWindow(t *testing.T) {
-	asked := func(to, rows int, q docsapi.VisitorsQuery) bool { return q.Offset+q.Limit < rows }
-	full := func(to, _ int, q docsapi.VisitorsQuery) bool { return to-q.Offset == q.Limit }
+	asked := func(to, rows int, q docsapi.PageQuery) bool { return q.Offset+q.Limit < rows }
+	full := func(to, _ int, q docsapi.PageQuery) bool { return to-q.Offset == q.Limit }
 	for _, c := range []struct {
 		name       string
 		cap, rows  int
-		hasMore    func(to, rows int, q docsapi.VisitorsQuery) bool
+		hasMore    func(to, rows int, q docsapi.PageQuery) bool
 		known      int           // PageSize of the source
 		since      time.Duration // for so long
 		empty      bool          // the second page comes empty once
@@ -187,7 +187,7 @@ func TestEndOfWindow(t *testing.T) {
 				w.service.limited, w.service.budget = true, 100
 				k, empty := w.day("prj_a", 0), c.empty
 				w.service.put(k, c.rows, 1)
-				w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+				w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 					p := w.service.page(q)
 					p.HasMore = c.hasMore(q.Offset+len(p.Rows), c.rows, q)
 					if empty && q.Offset > 0 {
@@ -249,8 +249,8 @@ func (w *world) unverified(t *testing.T, k analytics.Key) {
 }
 
 // spoil changes what the service answers to some requests, counted from 1.
-func (w *world) spoil(change func(nth int, p *analytics.VisitorsPage), requests ...int) {
-	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+func (w *world) spoil(change func(nth int, p *visitorsPage), requests ...int) {
+	w.service.answer = func(nth int, q docsapi.PageQuery) (*visitorsPage, error) {
 		if !slices.Contains(requests, nth) {
 			return nil, nil
 		}
@@ -260,7 +260,7 @@ func (w *world) spoil(change func(nth int, p *analytics.VisitorsPage), requests 
 	}
 }
 
-func moveTotals(_ int, p *analytics.VisitorsPage) { p.Totals.AI++ }
+func moveTotals(_ int, p *visitorsPage) { p.Totals.AI++ }
 
 // TestMispredicted: a window that shrank costs one request for a page that does not exist,
 // even if it then drifts, and the budget ends then.
@@ -290,10 +290,10 @@ func TestMispredicted(t *testing.T) {
 func TestMispredictedPageCounts(t *testing.T) {
 	w, k := oneWindow(t, 500, 1)
 	w.predict = 3
-	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+	w.service.answer = func(nth int, q docsapi.PageQuery) (*visitorsPage, error) {
 		if nth == 1 {
 			w.service.put(k, 700, 1) // after this answer
-			return &analytics.VisitorsPage{Totals: totalsOf(rowsOf(700, 1))}, nil
+			return &visitorsPage{Totals: totalsOf(rowsOf(700, 1))}, nil
 		}
 		return nil, nil
 	}
@@ -313,11 +313,11 @@ func TestOffsetIgnored(t *testing.T) {
 			w.report = report
 			a, b := w.day("prj_a", 1), w.day("prj_a", 0)
 			w.service.put(b, 600, 1)
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+			w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 				if q.Window == b.Window {
 					return nil, nil
 				}
-				return &analytics.VisitorsPage{Rows: rowsOf(rows, 1), HasMore: true}, nil
+				return &visitorsPage{Rows: rowsOf(rows, 1), HasMore: true}, nil
 			}
 			r := w.run(asked(a, b)...)
 			if len(r.Warnings) != 1 || len(r.Errors) != 0 || r.Left != 1 || r.Committed != 1 ||
@@ -342,7 +342,7 @@ func TestEndBeforeKnownPage(t *testing.T) {
 	w, k := oneWindow(t, 700, 1)
 	w.predict = 3
 	spoiled := false
-	w.spoil(func(_ int, p *analytics.VisitorsPage) {
+	w.spoil(func(_ int, p *visitorsPage) {
 		if p.Offset == 250 && !spoiled {
 			p.HasMore, spoiled = false, true
 		}
@@ -358,7 +358,7 @@ func TestEndBeforeKnownPage(t *testing.T) {
 func TestLastReadingIsNotPredicted(t *testing.T) {
 	w, k := oneWindow(t, 700, 1)
 	w.predict = 3
-	w.spoil(func(nth int, p *analytics.VisitorsPage) {
+	w.spoil(func(nth int, p *visitorsPage) {
 		p.Totals.AI++ // which ends a reading
 		if nth == 4 {
 			w.service.put(k, 400, 1)
@@ -426,11 +426,11 @@ func TestNoRowsUnderTotals(t *testing.T) {
 			}
 			full := w.service.all(k)
 			empty := true
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+			w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 				if !empty {
 					return nil, nil
 				}
-				return &analytics.VisitorsPage{Totals: totalsOf(full)}, nil
+				return &visitorsPage{Totals: totalsOf(full)}, nil
 			}
 			var last Summary
 			for w.now = noon(1); w.now.Before(noon(90)); w.now = w.now.Add(time.Hour) {
@@ -477,7 +477,7 @@ func TestNoTotalsOverRows(t *testing.T) {
 				w.clean(w.run(asked(k)...))
 				w.service.again()
 			}
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+			w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 				p := w.service.page(q)
 				p.Totals = analytics.Totals{}
 				return &p, nil
@@ -522,7 +522,7 @@ func TestDatesIgnored(t *testing.T) {
 		week.Granularity, week.From = analytics.Week, week.To-7
 		w.service.put(week, 700, 9)
 		keys = append(keys, week)
-		w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+		w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 			if ignored {
 				q.Window = keys[0].Window
 			}
@@ -552,7 +552,7 @@ func TestSuspectWindow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, k := oneWindow(t, c.rows, 1)
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
+			w.service.answer = func(_ int, q docsapi.PageQuery) (*visitorsPage, error) {
 				p := w.service.page(q)
 				p.Totals = c.totals
 				return &p, nil

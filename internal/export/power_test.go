@@ -99,17 +99,9 @@ type wire struct {
 	p *power
 }
 
-func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.VisitorsPage, err error) {
+func (w wire) Page(ctx context.Context, q docsapi.PageQuery) (page analytics.Page, err error) {
 	err = w.p.do(callAsk, func() (err error) {
-		page, err = w.p.api().VisitorsPage(ctx, q)
-		return err
-	})
-	return page, err
-}
-
-func (w wire) AgentsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.AgentsPage, err error) {
-	err = w.p.do(callAsk, func() (err error) {
-		page, err = w.p.api().AgentsPage(ctx, q)
+		page, err = w.p.api().Page(ctx, q)
 		return err
 	})
 	return page, err

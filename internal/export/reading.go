@@ -20,52 +20,22 @@ type freshPage struct {
 }
 
 // page is a page of a report, as the service sent it.
-type page interface {
-	offset() int
-	info() spool.PageInfo
-	// dataFrom is as in [analytics.Page].
-	dataFrom() *analytics.Date
-	// names writes what tells each row from the others of its window.
-	names(to *maphash.Hash)
-	appendTo(l *spool.PageLog) error
-	// doubted is the page with hasMore true.
-	doubted() page
-	// alone is a page of the same totals, at the first offset, without the rows that it announces.
-	alone() page
+type page struct {
+	analytics.Page
+	of *analytics.Shape
 }
 
-// reports says how a page of each report is requested.
-var reports = [...]func(context.Context, pageReader, docsapi.VisitorsQuery) (page, error){
-	analytics.VisitorsReport: func(ctx context.Context, r pageReader, q docsapi.VisitorsQuery) (page, error) {
-		p, err := r.VisitorsPage(ctx, q)
-		return pageOf[analytics.Row]{p}, err
-	},
-	analytics.AgentsReport: func(ctx context.Context, r pageReader, q docsapi.VisitorsQuery) (page, error) {
-		p, err := r.AgentsPage(ctx, q)
-		return pageOf[analytics.AgentRow]{p}, err
-	},
+func (p page) info() spool.PageInfo { return spool.InfoOf(p.of, p.Page) }
+
+// alone is a page of the same totals, at the first offset, without the rows that it announces.
+func (p page) alone() page {
+	return page{analytics.Page{Totals: p.Totals, Site: p.Site, HasMore: true}, p.of}
 }
 
-type pageOf[R any] struct{ analytics.Page[R] }
-
-func (p pageOf[R]) offset() int                     { return p.Offset }
-func (p pageOf[R]) dataFrom() *analytics.Date       { return p.DataFrom }
-func (p pageOf[R]) info() spool.PageInfo            { return spool.InfoOf(p.Page) }
-func (p pageOf[R]) appendTo(l *spool.PageLog) error { return spool.Append(l, p.Page) }
-
-func (p pageOf[R]) alone() page {
-	return pageOf[R]{analytics.Page[R]{Totals: p.Totals, Site: p.Site, HasMore: true}}
-}
-
-func (p pageOf[R]) doubted() page {
-	p.HasMore = true
-	return p
-}
-
-func (p pageOf[R]) names(to *maphash.Hash) {
-	of, _ := analytics.DatasetOf[R]()
-	var row R
-	fields := of.Fields(&row)
+// names writes what tells each row from the others of its window.
+func (p page) names(to *maphash.Hash) {
+	var row analytics.Record
+	fields := p.of.Fields(&row)
 	for _, row = range p.Rows {
 		for _, text := range fields.Texts {
 			to.WriteString(*text)
@@ -141,10 +111,10 @@ func (w *window) readTotals(ctx context.Context) error {
 		}
 	}
 	totals := got.page.alone()
-	if err := totals.appendTo(w.log); err != nil {
+	if err := w.log.Append(totals.Page); err != nil {
 		return err
 	}
-	_ = w.pages.add(totals.offset(), totals.info()) // totals alone cannot drift
+	_ = w.pages.add(totals.Offset, totals.info()) // totals alone cannot drift
 	w.observe(StepPage, 0)
 	return nil
 }
@@ -160,7 +130,7 @@ func (w *window) takeCarried(ctx context.Context) error {
 	}
 	offset := 0
 	for _, c := range carried {
-		if info := c.page.info(); c.page.offset() == offset {
+		if info := c.page.info(); c.page.Offset == offset {
 			if offset += info.Rows; !info.HasMore {
 				offset = 0 // it is the whole window
 			}
@@ -175,14 +145,14 @@ func (w *window) takeCarried(ctx context.Context) error {
 		return err
 	}
 	for _, c := range carried {
-		if c.page.info().Site != first.page.info().Site || c.page.offset() == offset {
+		if c.page.info().Site != first.page.info().Site || c.page.Offset == offset {
 			continue
 		}
-		if err := c.page.appendTo(w.log); err != nil {
+		if err := w.log.Append(c.page.Page); err != nil {
 			return err
 		}
 		w.log.Again()
-		if drift := w.pages.add(c.page.offset(), c.page.info()); drift != nil && !w.pages.tolerant {
+		if drift := w.pages.add(c.page.Offset, c.page.info()); drift != nil && !w.pages.tolerant {
 			return drift
 		}
 	}
@@ -198,20 +168,21 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 	if ctx.Err() != nil {
 		return got, context.Cause(ctx)
 	}
-	got.page, err = reports[w.item.Report](ctx, w.e.service, docsapi.VisitorsQuery{
-		Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
+	got.page.of = w.item.Report.Shape()
+	got.page.Page, err = w.e.service.Page(ctx, docsapi.PageQuery{
+		Report: w.item.Report, Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})
 	if err != nil {
 		return got, err
 	}
-	from := got.page.dataFrom()
+	from := got.page.DataFrom
 	w.run.noteDataFrom(ctx, w.item.Project, from)
 	w.run.noteAnswer(ctx, schedule.SourceOf(w.item.Key))
 	if from != nil && w.item.IsEarly(*from) {
 		return got, errEarly
 	}
 	if offset == 0 && w.maybeCut(got.page.info(), limit) {
-		got.page = got.page.doubted()
+		got.page.HasMore = true
 	}
 	return got, nil
 }
@@ -230,26 +201,26 @@ func (w *window) maybeCut(first spool.PageInfo, limit int) bool {
 // itself. A guess that found nothing is recorded too, so that it is not repeated.
 func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 	page, info := got.page, got.page.info()
-	if announced := w.pages.more && page.offset() == w.pages.next; announced && !guess && isBeyond(page.offset(), info) {
+	if announced := w.pages.more && page.Offset == w.pages.next; announced && !guess && isBeyond(page.Offset, info) {
 		of := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
-		if page.offset() == w.run.learned(of, schedule.PageSize).N {
-			w.run.setLearned(ctx, of, schedule.WholePage, page.offset()) // maybeCut doubted it, not the service
+		if page.Offset == w.run.learned(of, schedule.PageSize).N {
+			w.run.setLearned(ctx, of, schedule.WholePage, page.Offset) // maybeCut doubted it, not the service
 		} else if !w.pages.tolerant {
 			// hasMore was wrong on the page before if this one is empty the second time, too.
-			again, err := w.ask(ctx, page.offset(), w.pages.size)
+			again, err := w.ask(ctx, page.Offset, w.pages.size)
 			if err != nil {
 				return err
 			}
 			w.log.Also()
 			got, page, info = again, again.page, again.page.info()
 		}
-		w.pages.end = page.offset()
+		w.pages.end = page.Offset
 	}
-	if err := page.appendTo(w.log); err != nil {
+	if err := w.log.Append(page.Page); err != nil {
 		return err
 	}
-	drift := w.pages.add(page.offset(), info)
-	if guess && isBeyond(page.offset(), info) {
+	drift := w.pages.add(page.Offset, info)
+	if guess && isBeyond(page.Offset, info) {
 		w.mispredicted++
 		w.observe(StepMispredicted, 0)
 		w.e.count(func(s *Summary) { s.Mispredicted++ })

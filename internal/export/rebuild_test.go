@@ -8,7 +8,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -93,11 +92,11 @@ func (a *archives) seal(rev analytics.Revision) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	page := analytics.VisitorsPage{Totals: rev.Totals}
+	page := analytics.Page{Totals: rev.Totals}
 	for r := range sinktest.Pages(5) {
-		page.Rows = append(page.Rows, r)
+		page.Rows = append(page.Rows, analytics.RecordOf(r))
 	}
-	if err := spool.Append(f, page); err != nil {
+	if err := f.Append(page); err != nil {
 		a.Fatal(err)
 	}
 	if err := f.Wait(); err != nil {

@@ -220,7 +220,7 @@ func TestSameDaysAfterAFailure(t *testing.T) {
 	second.Granularity = "7d"
 	w.now = noon(20)
 	w.service.put(first, 600, 1)
-	w.answers(func(nth int, _ docsapi.VisitorsQuery) error { return when(nth == 2, malformedError()) })
+	w.answers(func(nth int, _ docsapi.PageQuery) error { return when(nth == 2, malformedError()) })
 	items := asked(first, second)
 	items[1].Shared = true
 	if r := w.run(items...); r.SetAside != 1 || r.Committed != 1 || w.service.requests() != 2+3 {

@@ -74,14 +74,9 @@ type dataService struct {
 	requests int
 }
 
-func (s *dataService) VisitorsPage(context.Context, docsapi.VisitorsQuery) (analytics.VisitorsPage, error) {
+func (s *dataService) Page(context.Context, docsapi.PageQuery) (analytics.Page, error) {
 	s.requests++
-	return analytics.VisitorsPage{DataFrom: s.from}, nil
-}
-
-func (s *dataService) AgentsPage(context.Context, docsapi.VisitorsQuery) (analytics.AgentsPage, error) {
-	s.requests++
-	return analytics.AgentsPage{DataFrom: s.from}, nil
+	return analytics.Page{DataFrom: s.from}, nil
 }
 
 // TestNothingBeforeTheData: windows that begin before the service has data are not exported unless they are named, and

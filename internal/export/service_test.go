@@ -18,18 +18,50 @@ import (
 	"github.com/docgauge/docgauge/internal/docsapi"
 )
 
+// visitorsPage is a page of the report of visitors.
+type visitorsPage struct {
+	Offset  int
+	Totals  analytics.Totals
+	Rows    []analytics.Row
+	HasMore bool
+}
+
+func (p visitorsPage) page() analytics.Page {
+	return analytics.Page{Offset: p.Offset, Totals: p.Totals, Rows: records(p.Rows), HasMore: p.HasMore}
+}
+
+// agents has an agent's row for each row of the page: its readers are the humans, its requests the total.
+func (p visitorsPage) agents() analytics.Page {
+	out := analytics.Page{Offset: p.Offset, HasMore: p.HasMore}
+	if p.Totals != (analytics.Totals{}) {
+		site := agentOf(analytics.Row{Totals: analytics.Totals{Human: p.Totals.Human, Total: p.Totals.Total}})
+		out.Site = records([]analytics.AgentRow{site})
+	}
+	for _, row := range p.Rows {
+		out.Rows = append(out.Rows, analytics.RecordOf(agentOf(row)))
+	}
+	return out
+}
+
+func records[R analytics.RowType](rows []R) (all []analytics.Record) {
+	for _, row := range rows {
+		all = append(all, analytics.RecordOf(row))
+	}
+	return all
+}
+
 // service is the API in memory. answer can replace its own answers.
 type service struct {
 	// answer replaces the answer to the nth request (from 1) if it returns a page or an
 	// error.
-	answer func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error)
+	answer func(nth int, q docsapi.PageQuery) (*visitorsPage, error)
 
 	mu   sync.Mutex
 	rows map[place][]analytics.Row
 	// budget is how many more requests go through, where limited.
 	limited bool
 	budget  int
-	sent    []docsapi.VisitorsQuery
+	sent    []docsapi.PageQuery
 	// lacks: it does not have the report of agents.
 	lacks bool
 	// cap is the most rows it puts on a page; 0: as many as are requested.
@@ -58,8 +90,9 @@ func rowsBetween(from, to, version int) []analytics.Row {
 	for i := range rows {
 		n := from + i
 		// Not in the order of the sinks, which sort by path.
-		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", n%7, n), Human: int64(n), AI: int64(version),
-			Total: int64(n + version)}
+		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", n%7, n), Totals: analytics.Totals{Human: int64(n),
+			AI:    int64(version),
+			Total: int64(n + version)}}
 	}
 	return rows
 }
@@ -106,44 +139,38 @@ type spent struct{ until time.Time }
 func (s spent) Error() string      { return "budget used up" }
 func (s spent) RetryAt() time.Time { return s.until }
 
-func (s *service) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.VisitorsPage, error) {
+func (s *service) Page(ctx context.Context, q docsapi.PageQuery) (analytics.Page, error) {
+	if q.Report == analytics.AgentsReport && s.lacks {
+		_, err := s.charge(q)
+		return analytics.Page{}, cmp.Or(err, statusError(http.StatusNotFound, docsapi.Permanent))
+	}
+	p, err := s.visitors(ctx, q)
+	switch {
+	case err != nil:
+		return analytics.Page{}, err
+	case q.Report == analytics.AgentsReport:
+		return p.agents(), nil
+	}
+	return p.page(), nil
+}
+
+func (s *service) visitors(ctx context.Context, q docsapi.PageQuery) (visitorsPage, error) {
 	if err := ctx.Err(); err != nil {
-		return analytics.VisitorsPage{}, err
+		return visitorsPage{}, err
 	}
 	nth, err := s.charge(q)
 	if err != nil {
-		return analytics.VisitorsPage{}, err
+		return visitorsPage{}, err
 	}
 	if s.answer != nil {
 		if page, err := s.answer(nth, q); err != nil {
-			return analytics.VisitorsPage{}, err
+			return visitorsPage{}, err
 		} else if page != nil {
 			page.Offset = q.Offset
 			return *page, nil
 		}
 	}
 	return s.page(q), nil
-}
-
-// AgentsPage has an agent's row for each row of the page of visitors: its readers are the humans, its
-// requests the total.
-func (s *service) AgentsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.AgentsPage, error) {
-	if s.lacks {
-		_, err := s.charge(q)
-		return analytics.AgentsPage{}, cmp.Or(err, statusError(http.StatusNotFound, docsapi.Permanent))
-	}
-	p, err := s.VisitorsPage(ctx, q)
-	if err != nil {
-		return analytics.AgentsPage{}, err
-	}
-	out := analytics.AgentsPage{Offset: p.Offset, HasMore: p.HasMore}
-	if p.Totals != (analytics.Totals{}) {
-		out.Site = []analytics.AgentRow{agentOf(analytics.Row{Human: p.Totals.Human, Total: p.Totals.Total})}
-	}
-	for _, row := range p.Rows {
-		out.Rows = append(out.Rows, agentOf(row))
-	}
-	return out, nil
 }
 
 func agentOf(r analytics.Row) analytics.AgentRow {
@@ -153,10 +180,11 @@ func agentOf(r analytics.Row) analytics.AgentRow {
 
 // rowOf is the inverse of agentOf, for rows of rowsOf.
 func rowOf(a analytics.AgentRow) analytics.Row {
-	return analytics.Row{Path: a.Path, Human: a.Visitors, AI: a.Requests - a.Visitors, Total: a.Requests}
+	return analytics.Row{Path: a.Path, Totals: analytics.Totals{Human: a.Visitors, AI: a.Requests - a.Visitors,
+		Total: a.Requests}}
 }
 
-func (s *service) charge(q docsapi.VisitorsQuery) (nth int, err error) {
+func (s *service) charge(q docsapi.PageQuery) (nth int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.limited && s.budget == 0 {
@@ -168,7 +196,7 @@ func (s *service) charge(q docsapi.VisitorsQuery) (nth int, err error) {
 }
 
 // page is the service's own answer.
-func (s *service) page(q docsapi.VisitorsQuery) analytics.VisitorsPage {
+func (s *service) page(q docsapi.PageQuery) visitorsPage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := s.rows[place{q.Project, q.Window}]
@@ -177,7 +205,7 @@ func (s *service) page(q docsapi.VisitorsQuery) analytics.VisitorsPage {
 		limit = min(limit, s.cap)
 	}
 	from, to := min(q.Offset, len(rows)), min(q.Offset+limit, len(rows))
-	return analytics.VisitorsPage{
+	return visitorsPage{
 		Offset: q.Offset, Totals: totalsOf(rows), Rows: rows[from:to:to], HasMore: to < len(rows),
 	}
 }
@@ -207,17 +235,8 @@ func serve(req *http.Request, about func(at place) (status, rows, version int)) 
 	offset, _ := strconv.Atoi(q.Get("offset"))
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	status, rows, version := about(at)
-	type counts struct {
-		Path  string `json:"path,omitempty"`
-		Human int64  `json:"human"`
-		AI    int64  `json:"ai"`
-		Total int64  `json:"total"`
-	}
-	visitors := []counts{}
-	for _, r := range rowsBetween(offset, min(offset+limit, rows), version) {
-		visitors = append(visitors, counts(r))
-	}
-	totals := counts{Human: int64(rows), Total: int64(rows)}
+	visitors := append([]analytics.Row{}, rowsBetween(offset, min(offset+limit, rows), version)...)
+	totals := analytics.Totals{Human: int64(rows), Total: int64(rows)}
 	if rows > 0 { // as totalsOf
 		totals.AI, totals.Total = int64(version), int64(rows+version)
 	}

@@ -211,7 +211,7 @@ func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
 	switch {
 	case rev.Report == analytics.AgentsReport:
-		top, more, err := analytics.TopAgents(w.Agents(), view.MaxAgents)
+		top, more, err := analytics.TopAgents(sinks.RowsOf[analytics.AgentRow](w), view.MaxAgents)
 		if err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
 	case rev.TotalsOnly():
 		return nil
 	}
-	top, err := analytics.Top(w.Rows(), config.MaxTopPages)
+	top, err := analytics.Top(sinks.RowsOf[analytics.Row](w), config.MaxTopPages)
 	if err != nil {
 		return err
 	}

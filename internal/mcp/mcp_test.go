@@ -62,7 +62,7 @@ func answers(t testing.TB) Options {
 		for i, path := range append([]string{"/", "/guides/a", "/guides/b"}, hostile...) {
 			if day > 0 || path != "/guides/b" {
 				n := int64(day - 10*i)
-				rows = append(rows, analytics.Row{Path: path, Human: 100 + n, AI: 5, Total: 103 + n})
+				rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: 100 + n, AI: 5, Total: 103 + n}})
 			}
 		}
 		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
@@ -111,7 +111,7 @@ func putAgents(t testing.TB, s *sinktest.Memory, rev analytics.Revision) analyti
 	}
 	slices.SortFunc(rows, analytics.AgentRow.Compare)
 	rev.Report, rev.Totals, rev.Rows = analytics.AgentsReport, analytics.Totals{}, int64(len(rows)-2)
-	file, err := archive.Encode(rev, sinktest.List(rows...))
+	file, err := archive.Encode(rev, analytics.Records(sinktest.List(rows...)))
 	must(t, err)
 	must(t, s.Replace(t.Context(), file))
 	return rev

@@ -302,7 +302,9 @@ func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granular
 		Totals:       analytics.Totals{Human: 900, AI: 200, Total: 1000},
 		FormerTotals: analytics.Totals{Human: 800, AI: 100, Total: 850},
 	}
-	row := func(path string, n int64) analytics.Row { return analytics.Row{Path: path, Human: n, AI: n, Total: n} }
+	row := func(path string, n int64) analytics.Row {
+		return analytics.Row{Path: path, Totals: analytics.Totals{Human: n, AI: n, Total: n}}
+	}
 	for i := range int64(maxPages) {
 		up, down := fmt.Sprintf("/example/up-%d", i), fmt.Sprintf("/example/down-%d", i)
 		a.Rows = append(a.Rows, row(up, 200+2*i), row(down, 100+i))

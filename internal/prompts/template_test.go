@@ -46,7 +46,7 @@ var (
 
 func numbers() *fixed {
 	row := func(path string, human, ai, total int64) analytics.Row {
-		return analytics.Row{Path: path, Human: human, AI: ai, Total: total}
+		return analytics.Row{Path: path, Totals: analytics.Totals{Human: human, AI: ai, Total: total}}
 	}
 	unclear := view.Effect{Path: "/install", Audience: analytics.AI, Verdict: view.NoClearChange,
 		Before: 101, Actual: 131, Expected: 103, Change: .27, Low: -.02, High: .36}
@@ -256,15 +256,19 @@ func TestPathsAreData(t *testing.T) {
 			before, after  int64
 		}{{path.Draw(t, "falling"), "/falls", 9, 1}, {path.Draw(t, "rising"), "/rises", 1, 9}} {
 			for _, p := range []string{use.hostile, use.plain} {
-				n.pages.FormerRows = append(n.pages.FormerRows, analytics.Row{Path: p, AI: use.before, Total: use.before})
-				n.pages.Rows = append(n.pages.Rows, analytics.Row{Path: p, AI: use.after, Total: use.after})
+				n.pages.FormerRows = append(n.pages.FormerRows, analytics.Row{Path: p, Totals: analytics.Totals{AI: use.before,
+					Total: use.before}})
+				n.pages.Rows = append(n.pages.Rows, analytics.Row{Path: p, Totals: analytics.Totals{AI: use.after,
+					Total: use.after}})
 			}
 		}
-		n.agents.Misses = []view.Miss{miss(path.Draw(t, "missed"), 9, nil), miss("/missed", 8, []string{path.Draw(t, "near")})}
+		n.agents.Misses = []view.Miss{miss(path.Draw(t, "missed"), 9, nil), miss("/missed", 8, []string{path.Draw(t,
+			"near")})}
 		hostile := n.outcomes.Merges[0].Effects[2]
 		hostile.Path = path.Draw(t, "changed")
 		n.outcomes.Merges[0].Effects = append(n.outcomes.Merges[0].Effects, hostile)
-		got, err := Render(context.Background(), Prompt{ID: "the-id", Path: "a.md", Template: true, Body: body}, sampleTime, n)
+		got, err := Render(context.Background(), Prompt{ID: "the-id", Path: "a.md", Template: true, Body: body}, sampleTime,
+			n)
 		must(t, err)
 		for _, want := range []string{`"/falls"`, `"/rises"`, `"/missed"`, `"/install"`} {
 			if !strings.Contains(got.Text, want) {
@@ -347,7 +351,7 @@ func TestRenderFailsLate(t *testing.T) {
 	n.pages.Rows = nil
 	for i := range 100 {
 		path := fmt.Sprintf("/%s%03d", strings.Repeat("x", 190), i)
-		n.pages.Rows = append(n.pages.Rows, analytics.Row{Path: path, Total: 1})
+		n.pages.Rows = append(n.pages.Rows, analytics.Row{Path: path, Totals: analytics.Totals{Total: 1}})
 	}
 	long := Prompt{Path: "a.md", Template: true, Body: "x\n" + strings.Repeat(`[[ top_pages "week" 100 ]]`, 9),
 		bodyLine: 3}

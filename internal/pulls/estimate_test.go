@@ -50,7 +50,8 @@ func (s *site) fill(project string) *site {
 				n /= 2
 			}
 			n = s.readers(path, d, n+3*math.Sqrt(n)*noise)
-			if row := (analytics.Row{Path: path, Human: int64(n), AI: int64(n / 10), Total: int64(n)}); n >= 1 {
+			if row := (analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(n), AI: int64(n / 10),
+				Total: int64(n)}}); n >= 1 {
 				rows = append(rows, row)
 			}
 		}
@@ -270,7 +271,8 @@ func TestDamagedWindow(t *testing.T) {
 	missing := newSite()
 	missing.window = func(rev *analytics.Revision) bool { return rev.From != merged-3 }
 	want := of(t, missing.fill("prj_a"), merge(merged, touched))
-	missing.Put(dayOf("prj_a", merged-3, 1), []analytics.Row{{Path: touched, Human: 1, Total: 1}}, errDamaged)
+	missing.Put(dayOf("prj_a", merged-3, 1), []analytics.Row{{Path: touched, Totals: analytics.Totals{Human: 1,
+		Total: 1}}}, errDamaged)
 	got, err := estimate(t.Context(), missing, []view.Merge{merge(merged, touched)})
 	if diff := gocmp.Diff(want, got); diff != "" || !errors.Is(err, errDamaged) {
 		t.Errorf("error %v\n%s", err, diff)

@@ -70,7 +70,7 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 		next = d + sampled
 		errs = append(errs, query.EachRow(ctx, from, &rev, func(row analytics.Row) bool {
 			for _, a := range audiences {
-				visitors[a].add(row.Path, row.Totals().Of(a))
+				visitors[a].add(row.Path, row.Totals.Of(a))
 			}
 			return true
 		}))
@@ -96,7 +96,7 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 		// An export may have replaced the window since it was listed.
 		err := query.EachRow(ctx, from, &rev, func(row analytics.Row) bool {
 			for a, visitors := range p.pages[row.Path] {
-				visitors[d-p.first] = float64(row.Totals().Of(a))
+				visitors[d-p.first] = float64(row.Totals.Of(a))
 			}
 			return true
 		})

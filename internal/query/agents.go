@@ -266,7 +266,7 @@ func (t agentTally) numbers(of agentOf) *view.AgentNumbers {
 // one that is read.
 func (r AgentRanking) read(ctx context.Context, from sinks.Sink, rev *analytics.Revision) (agentTally, error) {
 	t := agentTally{rows: map[agentOf]analytics.AgentRow{}, known: map[string]bool{}}
-	err := each(ctx, from, rev, sinks.Sealed.Agents, func(row analytics.AgentRow) bool {
+	err := each(ctx, from, rev, func(row analytics.AgentRow) bool {
 		t.known[row.Agent] = true
 		site, keep := row.Path == "", strings.HasPrefix(row.Path, r.Prefix)
 		switch r.List {
@@ -507,7 +507,7 @@ func (a *agentReader) read(ctx context.Context, w analytics.Window) error {
 		return r.err
 	}
 	found := map[analytics.Audience]analytics.AgentRow{}
-	err := each(ctx, a.from, &r.rev, sinks.Sealed.Agents, func(row analytics.AgentRow) bool {
+	err := each(ctx, a.from, &r.rev, func(row analytics.AgentRow) bool {
 		a.known[row.Agent] = true
 		if row.Agent == a.agent {
 			a.met = true

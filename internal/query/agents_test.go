@@ -36,7 +36,7 @@ func putAgents(t interface {
 			}
 		}
 	}
-	file, err := archive.Encode(rev, sinktest.List(rows...))
+	file, err := archive.Encode(rev, analytics.Records(sinktest.List(rows...)))
 	if err == nil {
 		err = s.Replace(t.Context(), file)
 	}

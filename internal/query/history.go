@@ -234,7 +234,7 @@ func (o HistoryOptions) visitors(
 		}
 		err = EachRow(ctx, from, &r.rev, func(row analytics.Row) bool {
 			if row.Path == *o.Page {
-				visitors := row.Totals()
+				visitors := row.Totals
 				found = &visitors
 			}
 			return row.Path < *o.Page

@@ -276,15 +276,14 @@ func (s series) span() (first, last analytics.Date) {
 // may have replaced the window since it was listed: totals and rows must be of the same
 // reading, so rev becomes the one that is read.
 func EachRow(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(analytics.Row) bool) error {
-	return each(ctx, from, rev, sinks.Sealed.Rows, do)
+	return each(ctx, from, rev, do)
 }
 
 // each is [EachRow] of a report.
-func each[R any](
-	ctx context.Context, from sinks.Sink, rev *analytics.Revision, of func(sinks.Sealed) iter.Seq2[R, error],
-	do func(R) bool,
+func each[R analytics.RowType](
+	ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(R) bool,
 ) (err error) {
-	rows, done, err := windowOf(ctx, from, rev, of)
+	rows, done, err := windowOf[R](ctx, from, rev)
 	if err != nil {
 		return err
 	}
@@ -298,8 +297,8 @@ func each[R any](
 }
 
 // windowOf is [each] for more than one window at a time. The function that it returns removes temporary files.
-func windowOf[R any](
-	ctx context.Context, from sinks.Sink, rev *analytics.Revision, rows func(sinks.Sealed) iter.Seq2[R, error],
+func windowOf[R analytics.RowType](
+	ctx context.Context, from sinks.Sink, rev *analytics.Revision,
 ) (iter.Seq2[R, error], func() error, error) {
 	w, done, err := Open(ctx, from, *rev, "docgauge-query")
 	if err != nil {
@@ -307,7 +306,7 @@ func windowOf[R any](
 	}
 	*rev = w.Revision()
 	all := func(yield func(R, error) bool) {
-		for row, err := range rows(w) {
+		for row, err := range sinks.RowsOf[R](w) {
 			if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 				err = fmt.Errorf("%s in %s: %w", rev.Key, from.Location(), err)
 			}

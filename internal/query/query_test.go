@@ -38,7 +38,7 @@ func put(s *sinktest.Memory, rev analytics.Revision, rows ...analytics.Row) anal
 }
 
 func page(path string, n int64) analytics.Row {
-	return analytics.Row{Path: path, Human: n, AI: 1, Total: n + 1}
+	return analytics.Row{Path: path, Totals: analytics.Totals{Human: n, AI: 1, Total: n + 1}}
 }
 
 // daily chooses the newest day of each project.
@@ -78,7 +78,7 @@ func TestTopSorted(t *testing.T) {
 			for _, path := range oddPaths {
 				if rapid.Bool().Draw(r, "read") {
 					human, ai, total := n.Draw(r, "human"), n.Draw(r, "ai"), n.Draw(r, "total")
-					out = append(out, analytics.Row{Path: path, Human: human, AI: ai, Total: total})
+					out = append(out, analytics.Row{Path: path, Totals: analytics.Totals{Human: human, AI: ai, Total: total}})
 				}
 			}
 			return out
@@ -151,13 +151,13 @@ func sorted(o query.Ranking, before, after []analytics.Row) []string {
 	var all []scored
 	for _, r := range after {
 		i := slices.IndexFunc(before, func(b analytics.Row) bool { return b.Path == r.Path })
-		now := r.Totals().Of(o.Audience())
+		now := r.Totals.Of(o.Audience())
 		switch {
 		case !strings.HasPrefix(r.Path, o.Prefix):
 		case o.By != query.ByChange:
 			all = append(all, scored{r.Path, now})
-		case i >= 0 && before[i].Totals().Of(o.Audience()) != now:
-			change := now - before[i].Totals().Of(o.Audience())
+		case i >= 0 && before[i].Totals.Of(o.Audience()) != now:
+			change := now - before[i].Totals.Of(o.Audience())
 			all = append(all, scored{r.Path, max(change, -change)})
 		}
 	}
@@ -434,8 +434,8 @@ type looked struct {
 	gauge *gauged
 }
 
-func (l looked) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
+func (l looked) Rows() iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
 		n := 0
 		for row, err := range l.Sealed.Rows() {
 			if n++; n%50_000 == 0 {

@@ -241,7 +241,7 @@ func TestConfigIsValidated(t *testing.T) {
 	}
 }
 
-func FuzzVisitorsQuery(f *testing.F) {
+func FuzzPageQuery(f *testing.F) {
 	f.Add("dateFrom=2026-10-01&dateTo=2026-10-02T03:04:05.6-07:00&limit=5&offset=1")
 	f.Add("limit=%zz&offset=")
 	s := newTest(f, Config{Pages: 5, Days: 5})

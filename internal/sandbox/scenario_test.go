@@ -96,8 +96,9 @@ func TestGrowthIsConsistent(t *testing.T) {
 	week := counted(t, s, w)
 	for d := w.From; d < w.To; d++ {
 		day := counted(t, s, analytics.Window{From: d, To: d + 1})
-		for _, row := range append(day.rows, analytics.Row{Path: "all", Human: day.totals.Human, AI: day.totals.AI,
-			Total: day.totals.Total}) {
+		for _, row := range append(day.rows, analytics.Row{Path: "all", Totals: analytics.Totals{Human: day.totals.Human,
+			AI:    day.totals.AI,
+			Total: day.totals.Total}}) {
 			if row.Total > day.totals.Total || row.Total > week.totals.Total || row.Total < max(row.Human, row.AI) ||
 				row.Total > row.Human+row.AI {
 				t.Errorf("%s: %+v of %+v, in the week %+v", d, row, day.totals, week.totals)

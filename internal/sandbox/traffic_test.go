@@ -291,8 +291,9 @@ func TestMovingKeepsNumbersConsistent(t *testing.T) {
 			day.totals.AI > week.totals.AI {
 			t.Errorf("%s has %+v, its week %+v", d, day.totals, week.totals)
 		}
-		for _, row := range append(day.rows, analytics.Row{Human: day.totals.Human, AI: day.totals.AI,
-			Total: day.totals.Total}) {
+		for _, row := range append(day.rows, analytics.Row{Totals: analytics.Totals{Human: day.totals.Human,
+			AI:    day.totals.AI,
+			Total: day.totals.Total}}) {
 			if row.Total > day.totals.Total || row.Total > row.Human+row.AI || row.Total < max(row.Human, row.AI) {
 				t.Errorf("%s, %s: %+v with totals %+v", d, row.Path, row, day.totals)
 			}
@@ -458,7 +459,7 @@ func model(events []modelEvent, from, to, now time.Time, lateDays int) answer {
 	a := answer{totals: modelTotals(visible)}
 	for path, events := range byPath {
 		n := modelTotals(events)
-		a.rows = append(a.rows, analytics.Row{Path: path, Human: n.Human, AI: n.AI, Total: n.Total})
+		a.rows = append(a.rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: n.Human, AI: n.AI, Total: n.Total}})
 	}
 	sort.Slice(a.rows, func(i, j int) bool {
 		x, y := a.rows[i], a.rows[j]

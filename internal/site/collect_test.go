@@ -193,7 +193,7 @@ func (w *world) check(from, to analytics.Date) {
 	var want []analytics.Row
 	for path, readers := range pages {
 		if n := int64(len(readers)); path != "" {
-			want = append(want, analytics.Row{Path: path, Human: n, Total: n})
+			want = append(want, analytics.Row{Path: path, Totals: analytics.Totals{Human: n, Total: n}})
 		}
 	}
 	slices.SortFunc(want, analytics.ByVisitors)

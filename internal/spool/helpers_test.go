@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -55,12 +54,14 @@ func beginOf(t testing.TB, s *Spool, report analytics.Report) *PageLog {
 }
 
 // page returns page number i, with n rows.
-func page(i, n int) analytics.VisitorsPage {
-	p := analytics.VisitorsPage{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40,
+func page(i, n int) analytics.Page {
+	p := analytics.Page{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40,
 		Total: -1}}
 	for j := range n {
 		path := fmt.Sprintf("/%d/%d é\x00", (i*7919+j*31)%1000, i)
-		p.Rows = append(p.Rows, analytics.Row{Path: path, Human: int64(i), AI: int64(j), Total: 1 << 62})
+		p.Rows = append(p.Rows, analytics.RecordOf(analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(i),
+			AI:    int64(j),
+			Total: 1 << 62}}))
 	}
 	return p
 }
@@ -72,49 +73,49 @@ func keyOf(report analytics.Report) analytics.Key {
 }
 
 // agentsOf is a page of agents with as many rows as p: two of each path, if it can.
-func agentsOf(p analytics.VisitorsPage) analytics.AgentsPage {
-	a := analytics.AgentsPage{Offset: p.Offset, HasMore: p.HasMore}
+func agentsOf(p analytics.Page) analytics.Page {
+	a := analytics.Page{Offset: p.Offset, HasMore: p.HasMore}
 	for i, name := range []string{"claude", "browser"} {
-		a.Site = append(a.Site, analytics.AgentRow{Agent: name, Class: "c", Audience: analytics.AI, Found: true,
-			Visitors: p.Totals.Human, Requests: int64(i) + 1<<40})
+		a.Site = append(a.Site, analytics.RecordOf(analytics.AgentRow{Agent: name, Class: "c", Audience: analytics.AI,
+			Found: true, Visitors: p.Totals.Human, Requests: int64(i) + 1<<40}))
 	}
 	for i, r := range p.Rows {
-		a.Rows = append(a.Rows, analytics.AgentRow{Path: p.Rows[i-i%2].Path, Agent: "x", Class: "coding",
-			Audience: "neither", Found: i%2 == 0, Visitors: r.AI, Requests: r.Total})
+		a.Rows = append(a.Rows, analytics.RecordOf(analytics.AgentRow{Path: p.Rows[i-i%2].Path(), Agent: "x",
+			Class: "coding", Audience: "neither", Found: i%2 == 0, Visitors: r.Counts[1], Requests: r.Counts[2]}))
 	}
 	return a
 }
 
-var (
-	ofVisitors = rowsOf[analytics.Row]{analytics.Visitors}
-	ofAgents   = rowsOf[analytics.AgentRow]{analytics.Agents}
-)
+// like is p, or a page of agents like it for a log of agents.
+func like(report analytics.Report, p analytics.Page) analytics.Page {
+	if report == analytics.AgentsReport {
+		return agentsOf(p)
+	}
+	return p
+}
 
 // appendTo appends p, or a page of agents like it.
-func appendTo(l *PageLog, p analytics.VisitorsPage) error {
-	if l.rows == reports[analytics.AgentsReport] {
-		return Append(l, agentsOf(p))
+func appendTo(l *PageLog, p analytics.Page) error {
+	if l.shape.Site {
+		p = agentsOf(p)
 	}
-	return Append(l, p)
+	return l.Append(p)
 }
 
 // infoOf is what a log of the report says of p.
-func infoOf(report analytics.Report, p analytics.VisitorsPage) PageInfo {
-	if report == analytics.AgentsReport {
-		return InfoOf(agentsOf(p))
-	}
-	return InfoOf(p)
+func infoOf(report analytics.Report, p analytics.Page) PageInfo {
+	return InfoOf(report.Shape(), like(report, p))
 }
 
 // rowsAndWant returns the rows as they would be sealed, and as they must be.
-func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.VisitorsPage) (got, want any) {
+func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.Page) (got, want any) {
 	t.Helper()
-	if l.rows != reports[analytics.AgentsReport] {
+	if !l.shape.Site {
 		rows, _ := collect(t, l)
 		return rows, sortedPages(pages...)
 	}
-	wanted, highest := []analytics.AgentRow{}, -1
-	var site []analytics.AgentRow
+	wanted, highest := []analytics.Record{}, -1
+	var site []analytics.Record
 	for _, p := range pages {
 		a := agentsOf(p)
 		wanted = append(wanted, a.Rows...)
@@ -123,15 +124,16 @@ func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.VisitorsPage) (got
 		}
 	}
 	wanted = append(wanted, site...)
-	slices.SortStableFunc(wanted, analytics.AgentRow.Compare)
-	return all(t, ofAgents.all(context.Background(), l, false)), wanted
+	slices.SortStableFunc(wanted, l.shape.Compare)
+	return all(t, l.all(context.Background(), false)), wanted
 }
 
 // collect returns the rows as they would be sealed, and how many were left out.
-func collect(t testing.TB, l *PageLog) ([]analytics.Row, int) {
+func collect(t testing.TB, l *PageLog) ([]analytics.Record, int) {
 	t.Helper()
-	repeated := 0
-	return all(t, sortedRows(context.Background(), l, ofVisitors, &repeated)), repeated
+	l.Repeated = 0
+	rows := all(t, l.sortedRows(context.Background()))
+	return rows, l.Repeated
 }
 
 func all[R any](t testing.TB, rows iter.Seq2[R, error]) []R {
@@ -144,13 +146,13 @@ func all[R any](t testing.TB, rows iter.Seq2[R, error]) []R {
 	return out
 }
 
-// sortedPages returns the rows of the pages as they must be sealed.
-func sortedPages(pages ...analytics.VisitorsPage) []analytics.Row {
-	out := []analytics.Row{}
+// sortedPages returns the rows of pages of visitors as they must be sealed.
+func sortedPages(pages ...analytics.Page) []analytics.Record {
+	out := []analytics.Record{}
 	for _, p := range pages {
 		out = append(out, p.Rows...)
 	}
-	slices.SortStableFunc(out, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(out, analytics.VisitorsReport.Shape().Compare)
 	return out
 }
 

@@ -64,7 +64,7 @@ type PageLog struct {
 	buf    []byte
 	broken error // a page was written in part: only a new reading repairs that
 
-	rows rows // of the report
+	shape *analytics.Shape // of the report
 	// site is the totals of the page at the offset highest, as they are in its record.
 	site    []byte
 	highest int
@@ -107,7 +107,7 @@ func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (
 	}
 	if l.head.Key != k.String() || l.head.Revision != number || l.head.Started.Before(notBefore) ||
 		clock.IsFuture(l.head.Started, now) {
-		l.rows = reports[k.Report]
+		l.shape = k.Report.Shape()
 		err = l.begin(header{Key: k.String(), Revision: number, Reading: 1, Started: now})
 	} else if err = l.file.Truncate(l.size); err == nil {
 		// What followed the last sound record is gone: it must not be read as the end of a
@@ -158,12 +158,13 @@ func (l *PageLog) replay(size int64) error {
 			if err != nil {
 				return nil //nolint:nilerr // as above
 			}
-			l.rows = reports[k.Report]
+			l.shape = k.Report.Shape()
 		case payload[0] != kindPage:
 			return nil
 		default:
 			sum := l.Sum
-			p, err := l.rows.replay(payload, names, &sum)
+			count := l.shape.Counter(&sum)
+			p, err := decode(l.shape, payload, names, func(_ []byte, row analytics.Record) { count(row) })
 			if _, again := l.Pages[p.offset]; again || err != nil {
 				return nil //nolint:nilerr // what follows is not sound
 			}
@@ -213,19 +214,18 @@ func (l *PageLog) write(record []byte) error {
 // Append adds a page of the log's report; one whose offset is there already is left out.
 // After an error nothing can be appended or sealed until Restart, or the next Begin, which
 // finds the pages before this one.
-func Append[R any](l *PageLog, p analytics.Page[R]) error {
+func (l *PageLog) Append(p analytics.Page) error {
 	if _, there := l.Pages[p.Offset]; there || l.broken != nil {
 		return l.broken
 	}
-	d, _ := analytics.DatasetOf[R]()
-	of := rowsOf[R]{d}
-	record, site := of.encode(newRecord(l.buf, kindPage), p)
+	record, site := encode(l.shape, newRecord(l.buf, kindPage), p)
 	if l.broken = wrapped(l.write(record)); l.broken != nil {
 		return l.broken
 	}
-	l.add(pageRecord{InfoOf(p), p.Offset, site})
+	l.add(pageRecord{InfoOf(l.shape, p), p.Offset, site})
+	count := l.shape.Counter(&l.Sum)
 	for _, row := range p.Rows {
-		of.Count(&l.Sum, row)
+		count(row)
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 		return nil, l.broken
 	}
 	l.Repeated = 0
-	file, err := l.rows.seal(ctx, l, rev)
+	file, err := l.seal(ctx, rev)
 	if err == nil && l.Repeated > 0 && rev.Verified {
 		err = errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), file.Remove())
 	}
@@ -273,22 +273,22 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 	return file, nil
 }
 
-func (of rowsOf[R]) seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*archive.File, error) {
+func (l *PageLog) seal(ctx context.Context, rev analytics.Revision) (*archive.File, error) {
 	if l.size <= memoryBytes {
-		return archive.Encode(rev, of.all(ctx, l, rev.TotalsOnly()))
+		return archive.Encode(rev, l.all(ctx, rev.TotalsOnly()))
 	}
 	path := filepath.Join(l.spool.tmp, revisionName(rev.Key, rev.Number)+".parquet")
-	if _, err := archive.Write(path, rev, of.all(ctx, l, rev.TotalsOnly())); err != nil {
+	if _, err := archive.Write(path, rev, l.all(ctx, rev.TotalsOnly())); err != nil {
 		return nil, err
 	}
 	return archive.Open(path)
 }
 
 // all yields the rows of a window file: those of the site, and then those of its paths.
-func (of rowsOf[R]) all(ctx context.Context, l *PageLog, totalsOnly bool) iter.Seq2[R, error] {
-	return func(yield func(R, error) bool) {
-		site := of.siteRows(l.site)
-		slices.SortFunc(site, of.Compare)
+func (l *PageLog) all(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
+		site := siteRows(l.shape, l.site)
+		slices.SortFunc(site, l.shape.Compare)
 		for _, row := range site {
 			if !yield(row, nil) {
 				return
@@ -297,7 +297,7 @@ func (of rowsOf[R]) all(ctx context.Context, l *PageLog, totalsOnly bool) iter.S
 		if totalsOnly {
 			return
 		}
-		for row, err := range sortedRows(ctx, l, of, &l.Repeated) {
+		for row, err := range l.sortedRows(ctx) {
 			if !yield(row, err) {
 				return
 			}
@@ -306,9 +306,10 @@ func (of rowsOf[R]) all(ctx context.Context, l *PageLog, totalsOnly bool) iter.S
 }
 
 // part is some of the rows of a log.
-type part[R any] struct {
-	text  string // of all paths, one after the other
-	rows  []R    // without their paths, as they came
+type part struct {
+	shape *analytics.Shape
+	text  string             // of all paths, one after the other
+	rows  []analytics.Record // without their paths, as they came
 	order []placed
 	err   error
 }
@@ -319,16 +320,16 @@ type placed struct {
 	len, row uint32
 }
 
-func (p *part[R]) path(r placed) string { return p.text[r.at:][:r.len] }
+func (p *part) path(r placed) string { return p.text[r.at:][:r.len] }
 
 // sortedRows yields the rows in order, each once: of several that are the same the last that was
-// appended. It adds to repeated what it left out. Memory does not grow with the number of
+// appended. It adds to Repeated what it left out. Memory does not grow with the number of
 // rows: a long log is read several times, and each time another part of the alphabet is sorted,
 // while the one before it is yielded.
-func sortedRows[R any](ctx context.Context, l *PageLog, of rowsOf[R], repeated *int) iter.Seq2[R, error] {
-	return func(yield func(R, error) bool) {
-		var none R
-		bounds, err := partition(ctx, l, of)
+func (l *PageLog) sortedRows(ctx context.Context) iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
+		var none analytics.Record
+		bounds, err := l.partition(ctx)
 		if err != nil {
 			yield(none, err)
 			return
@@ -337,31 +338,29 @@ func sortedRows[R any](ctx context.Context, l *PageLog, of rowsOf[R], repeated *
 		var sorter sync.WaitGroup
 		defer sorter.Wait()
 		defer stop()
-		parts := make(chan *part[R])
+		parts := make(chan *part)
 		sorter.Go(func() {
 			defer close(parts)
 			for i := range bounds {
 				select {
-				case parts <- sortPart(within, l, of, bounds, i):
+				case parts <- l.sortPart(within, bounds, i):
 				case <-within.Done():
 					return
 				}
 			}
 		})
-		var row R
-		path := of.Fields(&row).Texts[0]
 		for p := range parts {
 			if p.err != nil {
 				yield(none, p.err)
 				return
 			}
 			for i, r := range p.order {
-				if i+1 < len(p.order) && compareIn(p, of, r, p.order[i+1]) == 0 {
-					*repeated++
+				if i+1 < len(p.order) && p.compare(r, p.order[i+1]) == 0 {
+					l.Repeated++
 					continue
 				}
-				row = p.rows[r.row]
-				if *path = p.path(r); !yield(row, nil) {
+				row := p.rows[r.row]
+				if row.Texts[0] = p.path(r); !yield(row, nil) {
 					return
 				}
 			}
@@ -373,12 +372,12 @@ func sortedRows[R any](ctx context.Context, l *PageLog, of rowsOf[R], repeated *
 }
 
 // sortPart returns the rows from bounds[i] to the next bound, sorted.
-func sortPart[R any](ctx context.Context, l *PageLog, of rowsOf[R], bounds []string, i int) *part[R] {
+func (l *PageLog) sortPart(ctx context.Context, bounds []string, i int) *part {
 	n := l.Sum.Rows / int64(len(bounds)) * 9 / 8
-	p := &part[R]{rows: make([]R, 0, n), order: make([]placed, 0, n)}
+	p := &part{shape: l.shape, rows: make([]analytics.Record, 0, n), order: make([]placed, 0, n)}
 	var text strings.Builder
 	text.Grow(int(l.size) / len(bounds))
-	p.err = scan(ctx, l, of, func(path []byte, row R) {
+	p.err = l.scan(ctx, func(path []byte, row analytics.Record) {
 		if string(path) >= bounds[i] && (i+1 == len(bounds) || string(path) < bounds[i+1]) {
 			p.order = append(p.order, placed{text.Len(), uint32(len(path)), uint32(len(p.rows))})
 			p.rows = append(p.rows, row)
@@ -387,21 +386,21 @@ func sortPart[R any](ctx context.Context, l *PageLog, of rowsOf[R], bounds []str
 	})
 	p.text = text.String()
 	slices.SortFunc(p.order, func(a, b placed) int {
-		return cmp.Or(compareIn(p, of, a, b), cmp.Compare(a.row, b.row))
+		return cmp.Or(p.compare(a, b), cmp.Compare(a.row, b.row))
 	})
 	return p
 }
 
-// compareIn compares two rows of a part.
-func compareIn[R any](p *part[R], of rowsOf[R], a, b placed) int {
+// compare compares two rows.
+func (p *part) compare(a, b placed) int {
 	if c := strings.Compare(p.path(a), p.path(b)); c != 0 {
 		return c
 	}
-	return of.Compare(p.rows[a.row], p.rows[b.row])
+	return p.shape.Compare(p.rows[a.row], p.rows[b.row])
 }
 
 // partition returns the paths at which the parts of the rows begin, the first of them empty.
-func partition[R any](ctx context.Context, l *PageLog, of rowsOf[R]) ([]string, error) {
+func (l *PageLog) partition(ctx context.Context) ([]string, error) {
 	bounds := []string{""}
 	if l.size <= l.spool.partBytes || l.Sum.Rows == 0 {
 		return bounds, nil
@@ -410,7 +409,7 @@ func partition[R any](ctx context.Context, l *PageLog, of rowsOf[R]) ([]string, 
 	var sample []string
 	step := max(1, int(l.Sum.Rows)/(parts*64))
 	n := 0
-	err := scan(ctx, l, of, func(path []byte, _ R) {
+	err := l.scan(ctx, func(path []byte, _ analytics.Record) {
 		if n++; n%step == 0 {
 			sample = append(sample, string(path))
 		}
@@ -423,7 +422,7 @@ func partition[R any](ctx context.Context, l *PageLog, of rowsOf[R]) ([]string, 
 }
 
 // scan passes on each row in the log; the path is valid only during the call.
-func scan[R any](ctx context.Context, l *PageLog, of rowsOf[R], visit func(path []byte, row R)) error {
+func (l *PageLog) scan(ctx context.Context, visit func(path []byte, row analytics.Record)) error {
 	records, names := newRecordReader(l.file, l.size), map[string]string{}
 	for pages := 0; ; {
 		payload, err := records.next()
@@ -439,7 +438,7 @@ func scan[R any](ctx context.Context, l *PageLog, of rowsOf[R], visit func(path 
 		case payload[0] != kindPage:
 			continue
 		}
-		if _, err := of.decode(payload, names, visit); err != nil {
+		if _, err := decode(l.shape, payload, names, visit); err != nil {
 			return fmt.Errorf("%s: %w: %w", l.path, ErrDamaged, err)
 		}
 		pages++
@@ -472,7 +471,7 @@ func (s *Spool) Share(
 		if k.Report.Shape().Site {
 			record = append(record, l.site...)
 		} else {
-			record = appendCounts(record, totals.Human, totals.AI, totals.Total)
+			record = appendTotals(record, totals)
 		}
 		record = append(record, 0) // no rows
 		err = writeRecord(file, record)

@@ -16,12 +16,12 @@ import (
 
 func TestPageLogIsContinued(t *testing.T) {
 	dir := t.TempDir()
-	pages := []analytics.VisitorsPage{page(0, 3), page(2, 0), page(1, 250)}
+	pages := []analytics.Page{page(0, 3), page(2, 0), page(1, 250)}
 	want := map[int]PageInfo{}
 	for i, p := range pages {
 		f := begin(t, openSpool(t, dir))
-		check(t, Append(f, p))
-		want[p.Offset] = InfoOf(p)
+		check(t, f.Append(p))
+		want[p.Offset] = InfoOf(f.shape, p)
 		if d := cmp.Diff(want, f.Pages); d != "" {
 			t.Errorf("pages (-want +got):\n%s", d)
 		}
@@ -51,7 +51,7 @@ func TestHeaderRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openSpool(t, t.TempDir())
 			f := begin(t, s)
-			check(t, Append(f, page(0, 2)))
+			check(t, f.Append(page(0, 2)))
 			check(t, f.Close())
 			later := now.Add(time.Hour)
 			for range 2 { // what began anew is gone on with as such
@@ -74,7 +74,7 @@ func TestHeaderRules(t *testing.T) {
 func TestLogOfAnotherKeyIsNotContinued(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
-	check(t, Append(f, page(0, 2)))
+	check(t, f.Append(page(0, 2)))
 	check(t, f.Close())
 	other := key
 	other.Project = "prj_b"
@@ -90,11 +90,11 @@ func TestLogOfAnotherKeyIsNotContinued(t *testing.T) {
 func TestRestart(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
-	check(t, Append(f, page(0, 5)))
-	check(t, Append(f, page(1, 5)))
+	check(t, f.Append(page(0, 5)))
+	check(t, f.Append(page(1, 5)))
 	later := now.Add(time.Minute)
 	check(t, f.Restart(later))
-	check(t, Append(f, page(0, 4)))
+	check(t, f.Append(page(0, 4)))
 	for range 2 {
 		if f.Reading() != 2 || f.Requests() != 3 || !f.Started().Equal(later) {
 			t.Errorf("attempt %d, requests %d, started %v", f.Reading(), f.Requests(), f.Started())
@@ -111,11 +111,11 @@ func TestRestart(t *testing.T) {
 func TestAppendTwiceCountsOnce(t *testing.T) {
 	dir := t.TempDir()
 	f := begin(t, openSpool(t, dir))
-	check(t, Append(f, page(0, 3)))
+	check(t, f.Append(page(0, 3)))
 	before, err := os.Stat(f.path)
 	check(t, err)
 	second := page(0, 2)
-	check(t, Append(f, second))
+	check(t, f.Append(second))
 	if after, err := os.Stat(f.path); err != nil || after.Size() != before.Size() {
 		t.Errorf("the log grew from %d to %d bytes, %v", before.Size(), after.Size(), err)
 	}
@@ -125,7 +125,7 @@ func TestAppendTwiceCountsOnce(t *testing.T) {
 }
 
 // logOf returns a page log of three pages, and where its records end.
-func logOf(t *testing.T, report analytics.Report) (content []byte, ends []int, pages []analytics.VisitorsPage) {
+func logOf(t *testing.T, report analytics.Report) (content []byte, ends []int, pages []analytics.Page) {
 	t.Helper()
 	f := beginOf(t, openSpool(t, t.TempDir()), report)
 	note := func() {
@@ -146,7 +146,7 @@ func logOf(t *testing.T, report analytics.Report) (content []byte, ends []int, p
 
 // resume puts a log in place, opens it, and checks that its pages are the first of those
 // that were written; it returns how many.
-func resume(t *testing.T, s *Spool, report analytics.Report, content []byte, pages []analytics.VisitorsPage) int {
+func resume(t *testing.T, s *Spool, report analytics.Report, content []byte, pages []analytics.Page) int {
 	t.Helper()
 	k := keyOf(report)
 	check(t, os.WriteFile(filepath.Join(s.fetching, name(k)+suffix), content, 0o600))
@@ -233,7 +233,7 @@ func TestNothingComesBack(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+suffix), content, 0o600))
 	f := begin(t, s)
-	check(t, Append(f, page(0, 2)))
+	check(t, f.Append(page(0, 2)))
 	check(t, f.Close())
 	if g := begin(t, s); g.Requests() != 1 {
 		t.Errorf("%d pages, one was appended", g.Requests())
@@ -254,16 +254,16 @@ func mount(t *testing.T, options string) string {
 func TestDiskFull(t *testing.T) {
 	dir := mount(t, "size=256k")
 	f := begin(t, openSpool(t, dir))
-	var pages []analytics.VisitorsPage
+	var pages []analytics.Page
 	var err error
 	for i := 0; err == nil; i++ {
 		pages = append(pages, page(i, 100))
-		err = Append(f, pages[i])
+		err = f.Append(pages[i])
 	}
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "spool:") {
 		t.Errorf("got %v", err)
 	}
-	if again := Append(f, page(99, 1)); again == nil {
+	if again := f.Append(page(99, 1)); again == nil {
 		t.Error("a page is appended after one in part")
 	}
 	check(t, f.Close())
@@ -275,7 +275,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("%d pages are left of %d", n, len(pages))
 	}
 	for _, p := range pages[n:] {
-		check(t, Append(g, p))
+		check(t, g.Append(p))
 	}
 	if rows, _ := collect(t, g); !cmp.Equal(rows, sortedPages(pages...)) {
 		t.Error("rows are wrong")
@@ -287,14 +287,14 @@ func TestDiskFull(t *testing.T) {
 func TestBroken(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
-	check(t, Append(f, page(0, 2)))
+	check(t, f.Append(page(0, 2)))
 	f.broken = errors.New("broken")
-	if err := Append(f, page(1, 2)); !errors.Is(err, f.broken) {
+	if err := f.Append(page(1, 2)); !errors.Is(err, f.broken) {
 		t.Errorf("append: %v", err)
 	}
 	if _, err := f.Seal(t.Context(), revisionOf(key, 1)); !errors.Is(err, f.broken) {
 		t.Errorf("seal: %v", err)
 	}
 	check(t, f.Restart(now))
-	check(t, Append(f, page(1, 2)))
+	check(t, f.Append(page(1, 2)))
 }

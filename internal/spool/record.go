@@ -2,7 +2,6 @@ package spool
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 )
 
 // A record is length (uint32 LE), CRC-32C of the payload (uint32 LE), payload.
@@ -96,24 +94,6 @@ func (r *recordReader) read(b []byte) error {
 	return err
 }
 
-// reports are the rows of page logs: one more report is one more of them.
-var reports = [...]rows{
-	analytics.VisitorsReport: rowsOf[analytics.Row]{analytics.Visitors},
-	analytics.AgentsReport:   rowsOf[analytics.AgentRow]{analytics.Agents},
-}
-
-// rows is what is done with the rows of a log whatever their type.
-type rows interface {
-	// replay decodes a page and adds its rows to sum.
-	replay(payload []byte, names map[string]string, sum *analytics.Sum) (pageRecord, error)
-	// count counts the rows of a log, each once.
-	count(l *PageLog) (int64, error)
-	// seal makes the window file, in memory or on disk.
-	seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*archive.File, error)
-}
-
-type rowsOf[R any] struct{ *analytics.Dataset[R] }
-
 // pageRecord is what a record says of a page, apart from its rows.
 type pageRecord struct {
 	PageInfo
@@ -122,8 +102,7 @@ type pageRecord struct {
 }
 
 // InfoOf describes a page.
-func InfoOf[R any](p analytics.Page[R]) PageInfo {
-	of, _ := analytics.DatasetOf[R]()
+func InfoOf(of *analytics.Shape, p analytics.Page) PageInfo {
 	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals}}
 	for _, row := range p.Site {
 		of.Checksum(&info.Agents, row)
@@ -132,10 +111,10 @@ func InfoOf[R any](p analytics.Page[R]) PageInfo {
 }
 
 // encode appends a page to a record. site are its totals in there.
-func (of rowsOf[R]) encode(b []byte, p analytics.Page[R]) (record, site []byte) {
+func encode(of *analytics.Shape, b []byte, p analytics.Page) (record, site []byte) {
 	b = appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore)
 	head := len(b)
-	var row R
+	var row analytics.Record
 	fields := of.Fields(&row)
 	if of.Site {
 		b = binary.AppendUvarint(b, uint64(len(p.Site)))
@@ -143,7 +122,7 @@ func (of rowsOf[R]) encode(b []byte, p analytics.Page[R]) (record, site []byte) 
 			b = appendFields(b, fields)
 		}
 	} else {
-		b = appendCounts(b, p.Totals.Human, p.Totals.AI, p.Totals.Total)
+		b = appendTotals(b, p.Totals)
 	}
 	site = b[head:]
 	b = binary.AppendUvarint(b, uint64(len(p.Rows)))
@@ -154,13 +133,13 @@ func (of rowsOf[R]) encode(b []byte, p analytics.Page[R]) (record, site []byte) 
 }
 
 // siteRows decodes the rows of the site in totals that decode or encode have returned.
-func (of rowsOf[R]) siteRows(totals []byte) (site []R) {
+func siteRows(of *analytics.Shape, totals []byte) (site []analytics.Record) {
 	d := decoder{b: totals, names: map[string]string{}}
 	if !of.Site || len(totals) == 0 {
 		return nil
 	}
 	for n := d.uvarint(); n > 0; n-- {
-		var row R
+		var row analytics.Record
 		d.fields(of.Fields(&row))
 		site = append(site, row)
 	}
@@ -176,7 +155,14 @@ func appendFields(b []byte, f analytics.Fields) []byte {
 		b = appendTruth(b, *truth)
 	}
 	for _, count := range f.Counts {
-		b = appendCounts(b, *count)
+		b = binary.AppendUvarint(b, uint64(*count))
+	}
+	return b
+}
+
+func appendTotals(b []byte, t analytics.Totals) []byte {
+	for _, n := range t.Fields() {
+		b = binary.AppendUvarint(b, uint64(*n))
 	}
 	return b
 }
@@ -192,21 +178,14 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-func appendCounts(b []byte, counts ...int64) []byte {
-	for _, c := range counts {
-		b = binary.AppendUvarint(b, uint64(c))
-	}
-	return b
-}
-
 // decode is the inverse of encode. It passes each row to visit, without its path, which is valid only during the
 // call. After an error, some rows may have been passed on. names are those that came before: few names
 // are in many rows.
-func (of rowsOf[R]) decode(
-	payload []byte, names map[string]string, visit func(path []byte, row R),
+func decode(
+	of *analytics.Shape, payload []byte, names map[string]string, visit func(path []byte, row analytics.Record),
 ) (p pageRecord, err error) {
 	d := decoder{b: payload[1:], names: names}
-	var row R
+	var row analytics.Record
 	fields := of.Fields(&row)
 	p.offset = int(d.uvarint())
 	p.HasMore = d.truth()
@@ -217,7 +196,9 @@ func (of rowsOf[R]) decode(
 			of.Checksum(&p.Site.Agents, row)
 		}
 	} else {
-		p.Site.Totals = analytics.Totals{Human: d.count(), AI: d.count(), Total: d.count()}
+		for _, n := range p.Site.Totals.Fields() {
+			*n = d.count()
+		}
 	}
 	p.site = p.site[:len(p.site)-len(d.b)]
 	n := d.uvarint()
@@ -234,10 +215,6 @@ func (of rowsOf[R]) decode(
 		return p, fmt.Errorf("page record: %w", errTorn)
 	}
 	return p, nil
-}
-
-func (of rowsOf[R]) replay(payload []byte, names map[string]string, sum *analytics.Sum) (pageRecord, error) {
-	return of.decode(payload, names, func(_ []byte, row R) { of.Count(sum, row) })
 }
 
 type decoder struct {

@@ -40,12 +40,12 @@ func TestSeal(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpool(t, dir)
 	f := begin(t, s)
-	pages := []analytics.VisitorsPage{page(0, 250), page(2, 5)}
+	pages := []analytics.Page{page(0, 250), page(2, 5)}
 	for i := range 60 {
 		pages = append(pages, page(3+i, 250))
 	}
 	for _, p := range pages[:2] {
-		check(t, Append(f, p))
+		check(t, f.Append(p))
 	}
 	small, err := f.Seal(t.Context(), revisionOf(key, 1))
 	check(t, err)
@@ -60,7 +60,7 @@ func TestSeal(t *testing.T) {
 		t.Errorf("the files differ:\n%s", d)
 	}
 	for _, p := range pages[2:] {
-		check(t, Append(f, p))
+		check(t, f.Append(p))
 	}
 	want := revisionOf(key, 1)
 	want.Rows = 61*250 + 5
@@ -97,9 +97,9 @@ func TestSeal(t *testing.T) {
 func TestSealAgents(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	beside := begin(t, s)
-	check(t, Append(beside, page(0, 3)))
+	check(t, beside.Append(page(0, 3)))
 	f := beginOf(t, s, analytics.AgentsReport)
-	var pages []analytics.VisitorsPage
+	var pages []analytics.Page
 	for i := range 62 {
 		pages = append(pages, page(61-i, 250))
 		check(t, appendTo(f, pages[i]))
@@ -113,7 +113,7 @@ func TestSealAgents(t *testing.T) {
 		s.partBytes = part
 		w, err := f.Seal(t.Context(), rev)
 		check(t, err)
-		if d := cmp.Diff(rows, any(all(t, w.Agents()))); d != "" || w.Revision().Rows != 62*250 {
+		if d := cmp.Diff(rows, any(all(t, w.Rows()))); d != "" || w.Revision().Rows != 62*250 {
 			t.Errorf("%d rows (-want +got):\n%s", w.Revision().Rows, d)
 		}
 		check(t, w.Remove())
@@ -127,7 +127,7 @@ func TestSealAgents(t *testing.T) {
 	}
 	again := agentsOf(page(62, 2))
 	again.Rows[1] = agentsOf(pages[0]).Rows[1]
-	check(t, Append(f, again))
+	check(t, f.Append(again))
 	if _, err := f.Seal(t.Context(), rev); !errors.Is(err, ErrDuplicate) {
 		t.Errorf("a row twice: %v", err)
 	}
@@ -141,8 +141,8 @@ func TestSealAgents(t *testing.T) {
 	for _, l := range []*PageLog{f, shared} {
 		w, err := l.Seal(t.Context(), rev)
 		check(t, err)
-		got, want := all(t, w.Agents()), agentsOf(page(62, 2)).Site
-		slices.SortFunc(want, analytics.AgentRow.Compare)
+		got, want := all(t, w.Rows()), agentsOf(page(62, 2)).Site
+		slices.SortFunc(want, f.shape.Compare)
 		if d := cmp.Diff(want, got); d != "" || l == shared && l.Requests() != 0 {
 			t.Errorf("%d requests; rows (-want +got):\n%s", l.Requests(), d)
 		}
@@ -158,44 +158,45 @@ func TestRowsAgainstAMap(t *testing.T) {
 		f, err := openSmall(t, dir, rapid.Int64Range(20, 2000).Draw(rt, "part")).Begin(key, 1, now, time.Time{})
 		check(t, err)
 		defer func() { check(t, f.Discard()) }()
-		last := map[string]analytics.Row{}
+		last := map[string]analytics.Record{}
 		appended := 0
 		for i, rows := range rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(drawRow), 0, 30), 0, 12).Draw(rt, "pages") {
-			check(t, Append(f, analytics.VisitorsPage{Offset: i, Rows: rows}))
+			check(t, f.Append(analytics.Page{Offset: i, Rows: rows}))
 			for _, row := range rows {
-				last[row.Path] = row
+				last[row.Path()] = row
 				appended++
 			}
 		}
-		want := []analytics.Row{}
+		want := []analytics.Record{}
 		for _, row := range last {
 			want = append(want, row)
 		}
-		slices.SortFunc(want, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+		slices.SortFunc(want, f.shape.Compare)
 		for range 2 { // it can be read again
 			got, repeated := collect(t, f)
 			if d := cmp.Diff(want, got); d != "" || repeated != appended-len(want) {
 				rt.Fatalf("%d repeated, want %d; rows (-want +got):\n%s", repeated, appended-len(want), d)
 			}
 		}
-		for range sortedRows(t.Context(), f, ofVisitors, new(int)) { // a reader may stop
+		for range f.sortedRows(t.Context()) { // a reader may stop
 			break
 		}
 	})
 }
 
-func drawRow(t *rapid.T) analytics.Row {
-	return analytics.Row{
-		Path:  rapid.StringN(0, 3, 8).Draw(t, "path"),
-		Human: rapid.Int64().Draw(t, "human"), AI: rapid.Int64().Draw(t, "ai"), Total: rapid.Int64().Draw(t, "total"),
-	}
+func drawRow(t *rapid.T) analytics.Record {
+	return analytics.RecordOf(analytics.Row{
+		Path: rapid.StringN(0, 3, 8).Draw(t, "path"),
+		Totals: analytics.Totals{Human: rapid.Int64().Draw(t, "human"), AI: rapid.Int64().Draw(t, "ai"),
+			Total: rapid.Int64().Draw(t, "total")},
+	})
 }
 
 // TestSealEndsWithContext: sealing a large window does not delay the stop of a process.
 func TestSealEndsWithContext(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
-	check(t, Append(f, page(0, 20)))
+	check(t, f.Append(page(0, 20)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := f.Seal(ctx, revisionOf(key, 1)); !errors.Is(err, context.Canceled) {
@@ -208,7 +209,7 @@ func TestSealEndsWithContext(t *testing.T) {
 
 func TestSealTotalsOnly(t *testing.T) {
 	f := begin(t, openSpool(t, t.TempDir()))
-	check(t, Append(f, page(0, 0)))
+	check(t, f.Append(page(0, 0)))
 	rev := revisionOf(key, 1)
 	rev.Rows = analytics.TotalsOnlyRows
 	w, err := f.Seal(t.Context(), rev)
@@ -223,15 +224,15 @@ func TestSealDuplicates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			f := begin(t, openSpool(t, dir))
-			first, second := page(0, 3), analytics.VisitorsPage{Offset: 250}
+			first, second := page(0, 3), analytics.Page{Offset: 250}
 			for i := range rows {
-				second.Rows = append(second.Rows, analytics.Row{Path: strings.Repeat("x",
-					i%20) + string(rune('a'+i%26)) + time.Duration(i).String()})
+				second.Rows = append(second.Rows, analytics.RecordOf(analytics.Row{Path: strings.Repeat("x",
+					i%20) + string(rune('a'+i%26)) + time.Duration(i).String()}))
 			}
 			second.Rows[1] = first.Rows[2]
-			second.Rows[1].Human = 4711
-			check(t, Append(f, first))
-			check(t, Append(f, second))
+			second.Rows[1].Counts[0] = 4711
+			check(t, f.Append(first))
+			check(t, f.Append(second))
 			rev := revisionOf(key, 1)
 			if _, err := f.Seal(t.Context(), rev); !errors.Is(err, ErrDuplicate) ||
 				!strings.Contains(err.Error(), key.String()) {
@@ -245,7 +246,7 @@ func TestSealDuplicates(t *testing.T) {
 			check(t, err)
 			found := 0
 			for _, row := range all(t, w.Rows()) {
-				if row.Path == second.Rows[1].Path && row.Human == 4711 {
+				if row.Path() == second.Rows[1].Path() && row.Counts[0] == 4711 {
 					found++
 				}
 			}
@@ -265,8 +266,8 @@ func TestDamagedAfterAppend(t *testing.T) {
 		"cut":             func(path string) { check(t, os.Truncate(path, 200)) },
 	} {
 		f := begin(t, openSpool(t, t.TempDir()))
-		check(t, Append(f, page(0, 20)))
-		check(t, Append(f, page(1, 20)))
+		check(t, f.Append(page(0, 20)))
+		check(t, f.Append(page(1, 20)))
 		damage(f.path)
 		if _, err := f.Seal(t.Context(), revisionOf(key, 1)); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)

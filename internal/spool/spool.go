@@ -252,16 +252,12 @@ func (l *PageLog) has(rev analytics.Revision) (bool, error) {
 	if rev.TotalsOnly() {
 		return true, nil
 	}
-	rows, err := l.rows.count(l)
-	return err == nil && rows == rev.Rows, err
-}
-
-func (of rowsOf[R]) count(l *PageLog) (n int64, err error) {
-	for _, err := range sortedRows(context.Background(), l, of, new(int)) {
+	var n int64
+	for _, err := range l.sortedRows(context.Background()) {
 		if err != nil {
-			return n, err
+			return false, err
 		}
 		n++
 	}
-	return n, nil
+	return n == rev.Rows, nil
 }

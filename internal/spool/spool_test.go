@@ -24,11 +24,11 @@ func TestWait(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpool(t, dir)
 	f := begin(t, s)
-	check(t, Append(f, page(0, 10)))
+	check(t, f.Append(page(0, 10)))
 	check(t, f.Wait())
 	next, err := s.Begin(key, 2, now, time.Time{})
 	check(t, err)
-	check(t, Append(next, page(0, 3)))
+	check(t, next.Append(page(0, 3)))
 	check(t, next.Close())
 	waiting := "waiting/prj_a.day.2026-10-01_2026-10-02.r1.pages"
 	if d := cmp.Diff([]string{"fetching/prj_a.day.2026-10-01_2026-10-02.pages", waiting}, files(t, dir)); d != "" {
@@ -80,9 +80,9 @@ func TestHolds(t *testing.T) {
 	holds(false, "empty")
 	f := begin(t, s)
 	holds(false, "no page")
-	check(t, Append(f, page(0, 7)))
+	check(t, f.Append(page(0, 7)))
 	holds(false, "some of the rows")
-	check(t, Append(f, page(1, 3)))
+	check(t, f.Append(page(1, 3)))
 	holds(true, "being read")
 	check(t, f.Wait())
 	holds(true, "waiting")
@@ -107,7 +107,7 @@ func TestHolds(t *testing.T) {
 	rev.Number, rev.Rows = 2, analytics.TotalsOnlyRows
 	f, err := s.Begin(key, 2, now, time.Time{})
 	check(t, err)
-	check(t, Append(f, page(0, 1)))
+	check(t, f.Append(page(0, 1)))
 	holds(true, "totals")
 	check(t, f.Close())
 }
@@ -118,7 +118,7 @@ func TestOpenClearsAway(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpool(t, dir)
 	f := begin(t, s)
-	check(t, Append(f, page(0, 1)))
+	check(t, f.Append(page(0, 1)))
 	check(t, f.Wait())
 	ages := []time.Duration{staleAfter, staleAfter - time.Second, -time.Hour}
 	for i, age := range ages {
@@ -167,10 +167,10 @@ func TestListUnderWay(t *testing.T) {
 	f, err := openSpool(t, dir).Begin(key, 3, now, time.Time{})
 	check(t, err)
 	lists(0, "no page yet")
-	check(t, Append(f, page(0, 250)))
+	check(t, f.Append(page(0, 250)))
 	check(t, f.Restart(now))
 	for n := range 3 {
-		check(t, Append(f, page(n, 250)))
+		check(t, f.Append(page(n, 250)))
 	}
 	check(t, f.Close())
 	whole, err := os.ReadFile(f.path)
@@ -230,14 +230,14 @@ func TestLongRecord(t *testing.T) {
 // FuzzRecords reads anything as a log, and anything as the payload of a record:
 // it never panics, and a record that can be read can be written and read again.
 func FuzzRecords(f *testing.F) {
-	whole, _ := ofVisitors.encode([]byte{kindPage}, page(1, 3))
+	whole, _ := encode(analytics.VisitorsReport.Shape(), []byte{kindPage}, page(1, 3))
 	f.Add(whole)
 	f.Add(recordOf(whole))
 	f.Add(append(recordOf(whole), 0, 0, 0, 0))
 	f.Add([]byte{kindPage})
 	f.Add(append([]byte{kindPage, 0, 0, 0, 0, 0, 200, 1}, bytes.Repeat([]byte{0xff}, 300)...)) // 200 invalid rows
 	f.Add([]byte{0xff, 0xff, 0xff, 0x01, 1, 2, 3, 4, 5})
-	agentsPayload, _ := ofAgents.encode([]byte{kindPage}, agentsOf(page(1, 3)))
+	agentsPayload, _ := encode(analytics.AgentsReport.Shape(), []byte{kindPage}, agentsOf(page(1, 3)))
 	f.Add(agentsPayload)
 	f.Add(agentsPayload[:len(agentsPayload)-1])
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -258,32 +258,32 @@ func FuzzRecords(f *testing.F) {
 		if len(content) == 0 {
 			return
 		}
-		decodesAgain(t, ofVisitors, content, 4)
-		decodesAgain(t, ofAgents, content, 7)
+		decodesAgain(t, analytics.VisitorsReport.Shape(), content, 4)
+		decodesAgain(t, analytics.AgentsReport.Shape(), content, 7)
 	})
 }
 
 // decodesAgain decodes anything as a page of rows of at least so many bytes; what can be decoded can be encoded
 // and decoded again.
-func decodesAgain[R any](t *testing.T, of rowsOf[R], content []byte, least int) {
-	decode := func(payload []byte) (analytics.Page[R], error) {
-		rows := []R{}
-		p, err := of.decode(payload, map[string]string{}, func(path []byte, row R) {
-			*of.Fields(&row).Texts[0] = string(path)
+func decodesAgain(t *testing.T, of *analytics.Shape, content []byte, least int) {
+	read := func(payload []byte) (analytics.Page, error) {
+		rows := []analytics.Record{}
+		p, err := decode(of, payload, map[string]string{}, func(path []byte, row analytics.Record) {
+			row.Texts[0] = string(path)
 			rows = append(rows, row)
 		})
 		if p.Rows-len(rows) > 1 || err == nil && p.Rows != len(rows) {
 			t.Fatalf("%d rows of %d", len(rows), p.Rows)
 		}
-		var site []R
+		var site []analytics.Record
 		if err == nil {
-			site = of.siteRows(p.site)
+			site = siteRows(of, p.site)
 		}
-		return analytics.Page[R]{Offset: p.offset, HasMore: p.HasMore, Totals: p.Totals, Site: site, Rows: rows}, err
+		return analytics.Page{Offset: p.offset, HasMore: p.HasMore, Totals: p.Totals, Site: site, Rows: rows}, err
 	}
-	if p, err := decode(content); err == nil {
-		again, _ := of.encode([]byte{kindPage}, p)
-		q, err := decode(again)
+	if p, err := read(content); err == nil {
+		again, _ := encode(of, []byte{kindPage}, p)
+		q, err := read(again)
 		if d := cmp.Diff(p, q); d != "" || err != nil {
 			t.Fatalf("%v; page of %s (-first +again):\n%s", err, of.Name, d)
 		}

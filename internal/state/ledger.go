@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -37,6 +38,25 @@ func days(k analytics.Key, more ...any) []any {
 func daysColumns(k *analytics.Key, more ...any) []any {
 	return append([]any{&k.Project, &k.Granularity, &k.From, &k.To}, more...)
 }
+
+// pointers are the fields that the columns of totals are read into.
+func pointers(t *analytics.Totals) (fields []any) {
+	for _, n := range t.Fields() {
+		fields = append(fields, n)
+	}
+	return fields
+}
+
+// counts are the values of the columns of totals.
+func counts(t analytics.Totals) (values []any) {
+	for _, n := range t.Fields() {
+		values = append(values, *n)
+	}
+	return values
+}
+
+// marks has a place for each of the values.
+func marks(values []any) string { return "(?" + strings.Repeat(",?", len(values)-1) + ")" }
 
 // Entry is the ledger's record of one window: its newest revision, and which sinks have it.
 type Entry struct {
@@ -76,9 +96,9 @@ func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 	}
 	columns := func(r *row) []any {
 		e := &r.entry
-		return windowColumns(&e.Key, &e.Number, &e.Settled, &e.Verified, &e.Rows,
-			&e.Totals.Human, &e.Totals.AI, &e.Totals.Total, instant{&e.ExportedAt},
-			&e.Requests, &e.Checksum, &e.MovedRows, &e.RepeatedRows, &r.sink, instant{&r.at})
+		return append(windowColumns(&e.Key, &e.Number, &e.Settled, &e.Verified, &e.Rows),
+			append(pointers(&e.Totals), instant{&e.ExportedAt},
+				&e.Requests, &e.Checksum, &e.MovedRows, &e.RepeatedRows, &r.sink, instant{&r.at})...)
 	}
 	var e Entry
 	names := map[string]string{} // millions of entries share a few names
@@ -146,9 +166,9 @@ func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics
 }
 
 func (t *tx) insertRevision(r analytics.Revision, p analytics.Provenance) {
-	t.exec(`INSERT INTO revisions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
-		window(r.Key, r.Number, r.Settled, r.Verified, r.Rows, r.Totals.Human, r.Totals.AI, r.Totals.Total,
-			r.ExportedAt.UnixMicro(), p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows)...)
+	values := slices.Concat(window(r.Key, r.Number, r.Settled, r.Verified, r.Rows), counts(r.Totals),
+		[]any{r.ExportedAt.UnixMicro(), p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows})
+	t.exec(`INSERT INTO revisions VALUES `+marks(values)+` ON CONFLICT DO NOTHING`, values...)
 }
 
 func (t *tx) owe(r analytics.Revision, sink string) {

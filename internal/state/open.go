@@ -20,10 +20,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
@@ -56,7 +58,10 @@ var (
 const firstSchema = 102
 
 //go:embed schema.sql
-var schema string
+var schemaText string
+
+var schema = strings.ReplaceAll(schemaText, "{totals}", strings.Join(analytics.TotalsNames(), " INTEGER NOT NULL, ")+
+	" INTEGER NOT NULL,")
 
 // migrations bring a database from firstSchema to the schema of this version, one step each.
 var migrations []string

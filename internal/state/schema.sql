@@ -1,5 +1,6 @@
 -- The schema of the state as of docgauge 0.1.0, which is number 102; migrations.go has what came
--- later. Dates are days since 1970-01-01, times are microseconds since 1970-01-01T00:00:00Z.
+-- later. Dates are days since 1970-01-01, times are microseconds since 1970-01-01T00:00:00Z. {totals} stands
+-- for a column for each count of analytics.Totals.
 
 -- One row for each committed reading of a window; report is analytics.Report. checksum is
 -- analytics.Checksum of its rows, empty where it is not known; moved_rows and repeated_rows are the
@@ -14,9 +15,7 @@ CREATE TABLE revisions (
   settled       INTEGER NOT NULL,
   verified      INTEGER NOT NULL,
   row_count     INTEGER NOT NULL,
-  human         INTEGER NOT NULL,
-  ai            INTEGER NOT NULL,
-  total         INTEGER NOT NULL,
+  {totals}
   exported_at   INTEGER NOT NULL,
   requests      INTEGER NOT NULL,
   checksum      TEXT    NOT NULL,
@@ -59,9 +58,7 @@ CREATE TABLE open_windows (
   granularity  TEXT    NOT NULL,
   window_start INTEGER NOT NULL,
   window_end   INTEGER NOT NULL,
-  human        INTEGER NOT NULL,
-  ai           INTEGER NOT NULL,
-  total        INTEGER NOT NULL,
+  {totals}
   read_at      INTEGER NOT NULL,
   PRIMARY KEY (project, granularity)
 ) STRICT, WITHOUT ROWID;
@@ -82,9 +79,7 @@ CREATE TABLE pages (
   granularity TEXT    NOT NULL,
   place       INTEGER NOT NULL, -- 0 is the page with the most visitors
   path        TEXT    NOT NULL,
-  human       INTEGER NOT NULL,
-  ai          INTEGER NOT NULL,
-  total       INTEGER NOT NULL,
+  {totals}
   PRIMARY KEY (project, granularity, place)
 ) STRICT, WITHOUT ROWID;
 

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -11,14 +12,14 @@ import (
 // SetOpen keeps the totals of a running window, read at the given time, in place of the former
 // reading of its project and granularity.
 func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	return db.exec(ctx, `INSERT OR REPLACE INTO open_windows VALUES (?,?,?,?,?,?,?,?)`,
-		days(k, t.Human, t.AI, t.Total, at.UnixMicro())...)
+	values := days(k, append(counts(t), at.UnixMicro())...)
+	return db.exec(ctx, `INSERT OR REPLACE INTO open_windows VALUES `+marks(values), values...)
 }
 
 // OpenWindows returns the readings of the running windows, in key order.
 func (db *DB) OpenWindows(ctx context.Context) ([]analytics.OpenWindow, error) {
 	return list(ctx, db, func(w *analytics.OpenWindow) []any {
-		return daysColumns(&w.Key, &w.Totals.Human, &w.Totals.AI, &w.Totals.Total, instant{&w.ReadAt})
+		return daysColumns(&w.Key, append(pointers(&w.Totals), instant{&w.ReadAt})...)
 	}, `SELECT * FROM open_windows ORDER BY project, granularity`)
 }
 
@@ -98,8 +99,8 @@ func (db *DB) SetPages(ctx context.Context, l PageList) error {
 		}
 		t.exec(`DELETE FROM pages WHERE project = ? AND granularity = ?`, l.Project, l.Granularity)
 		for i, p := range l.Pages {
-			t.exec(`INSERT INTO pages VALUES (?,?,?,?,?,?,?)`,
-				l.Project, l.Granularity, i, p.Path, p.Human, p.AI, p.Total)
+			values := append([]any{l.Project, l.Granularity, i, p.Path}, counts(p.Totals)...)
+			t.exec(`INSERT INTO pages VALUES `+marks(values), values...)
 		}
 	})
 }
@@ -107,13 +108,14 @@ func (db *DB) SetPages(ctx context.Context, l PageList) error {
 // Pages returns the pages kept, at most n of each project and granularity, in key order.
 func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
 	type row struct {
-		list             PageList
-		path             sql.NullString
-		human, ai, total sql.NullInt64
+		list   PageList
+		path   sql.NullString
+		totals analytics.Totals
 	}
 	columns := func(r *row) []any {
-		return daysColumns(&r.list.Key, &r.list.Revision, &r.path, &r.human, &r.ai, &r.total)
+		return daysColumns(&r.list.Key, append([]any{&r.list.Revision, &r.path}, pointers(&r.totals)...)...)
 	}
+	totals := "ifnull(p." + strings.Join(analytics.TotalsNames(), ", 0), ifnull(p.") + ", 0)"
 	var out []PageList
 	err := scan(ctx, db.sql, columns, func(r row) {
 		if len(out) == 0 || out[len(out)-1].Key != r.list.Key {
@@ -121,11 +123,10 @@ func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
 		}
 		if r.path.Valid {
 			last := &out[len(out)-1]
-			last.Pages = append(last.Pages,
-				analytics.Row{Path: r.path.String, Human: r.human.Int64, AI: r.ai.Int64, Total: r.total.Int64})
+			last.Pages = append(last.Pages, analytics.Row{Path: r.path.String, Totals: r.totals})
 		}
 	}, `
-		SELECT w.*, p.path, p.human, p.ai, p.total
+		SELECT w.*, p.path, `+totals+`
 		FROM newest_pages w LEFT JOIN pages p
 		  ON p.project = w.project AND p.granularity = w.granularity AND p.place < ?
 		ORDER BY w.project, w.granularity, p.place`, n)

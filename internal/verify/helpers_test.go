@@ -133,16 +133,26 @@ func newWorld(t *testing.T, windows int) *world {
 
 func rows(n int) (out []analytics.Row) {
 	for i := range n {
-		out = append(out, analytics.Row{Path: fmt.Sprintf("/p%03d", i), Human: int64(i), AI: 1, Total: int64(i) + 1})
+		out = append(out, analytics.Row{Path: fmt.Sprintf("/p%03d", i), Totals: analytics.Totals{Human: int64(i), AI: 1,
+			Total: int64(i) + 1}})
 	}
 	return out
 }
 
-func sumOf(rows []analytics.Row) (sum analytics.Sum) {
+func sumOf(rows []analytics.Row) analytics.Sum {
+	var all []analytics.Record
 	for _, r := range rows {
-		sum.Add(r)
+		all = append(all, analytics.RecordOf(r))
 	}
-	return sum
+	return sumOfRecords(all)
+}
+
+func sumOfRecords(rows []analytics.Record) analytics.Sum {
+	add, sum := analytics.VisitorsReport.Shape().Sum()
+	for _, r := range rows {
+		add(r)
+	}
+	return *sum
 }
 
 // revision describes a reading of five rows.

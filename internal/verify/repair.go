@@ -294,5 +294,5 @@ func described(w sinks.Sealed, e state.Entry, dir string) (file sinks.Sealed, re
 	case e.Checksum == "":
 		return nil, nil, fmt.Errorf("it gives %s", describe(w.Revision()))
 	}
-	return sinks.FileOf(dir, e.Revision, w)
+	return sinks.WindowFile(dir, e.Revision, w.Rows())
 }

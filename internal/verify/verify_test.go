@@ -156,11 +156,11 @@ func (w *world) sees() {
 			w.Errorf("%s is no longer in the ledger", key)
 		}
 		for _, s := range []*sink{w.files, w.table} {
-			rows, revs, err := s.Visitors(key)
+			rows, revs, err := s.Rows(key)
 			shown := false
 			for _, rev := range revs {
 				shown = err == nil && rev.Same(e.Revision) &&
-					(e.Checksum == "" || sumOf(rows).Checksum.String() == e.Checksum) && s.faultless(key)
+					(e.Checksum == "" || sumOfRecords(rows).Checksum.String() == e.Checksum) && s.faultless(key)
 			}
 			if owed := w.spooled[key] && !e.Has(s.name); found[key.String()+s.name] != (!shown && !owed) {
 				w.Errorf("%s %s: shown %t, owed by the spool %t, but found %t; the ledger has %+v", key, s.name, shown,
@@ -242,7 +242,7 @@ func TestImplausible(t *testing.T) {
 		"a page": {func(_ *analytics.Totals, rows []analytics.Row) { rows[2].Total, rows[2].Human = 1, 2 },
 			`1 page contradict each other, such as those of "/p002"`},
 		"a page above the site": {func(of *analytics.Totals, rows []analytics.Row) {
-			rows[2] = analytics.Row{Path: "/p002", AI: of.AI + 1, Total: of.AI + 1}
+			rows[2] = analytics.Row{Path: "/p002", Totals: analytics.Totals{AI: of.AI + 1, Total: of.AI + 1}}
 		}, "a page has more visitors than the site"},
 		"a day above its week": {func(of *analytics.Totals, _ []analytics.Row) {
 			*of = analytics.Totals{Human: 5000, AI: 1, Total: 5000}
@@ -326,7 +326,7 @@ func TestImplausibleAgents(t *testing.T) {
 			of.Path, of.Visitors, of.Requests = "/a", c.ofPath, 300
 			people := analytics.AgentRow{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true,
 				Visitors: 2000, Requests: 2000}
-			file, err := archive.Encode(rev, sinktest.List(ai, people, of))
+			file, err := archive.Encode(rev, analytics.Records(sinktest.List(ai, people, of)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -354,9 +354,9 @@ func TestAgentsOfSite(t *testing.T) {
 	w := newWorld(t, 1)
 	rev := w.revision(0, 2)
 	rev.Report, rev.Totals, rev.Rows = analytics.AgentsReport, analytics.Totals{}, analytics.TotalsOnlyRows
-	whole, err := archive.Encode(rev, sinktest.List(analytics.AgentRow{Agent: "browser", Class: "human",
-		Audience: analytics.Human, Found: true, Visitors: 2000, Requests: 2000}))
-	lost, err2 := archive.Encode(rev, sinktest.List[analytics.AgentRow]())
+	whole, err := archive.Encode(rev, analytics.Records(sinktest.List(analytics.AgentRow{Agent: "browser", Class: "human",
+		Audience: analytics.Human, Found: true, Visitors: 2000, Requests: 2000})))
+	lost, err2 := archive.Encode(rev, analytics.Records(sinktest.List[analytics.AgentRow]()))
 	if err = errors.Join(err, err2, w.files.Replace(t.Context(), lost), w.table.Replace(t.Context(), whole)); err != nil {
 		t.Fatal(err)
 	}

@@ -51,8 +51,9 @@ func snapshot() *view.Snapshot {
 			Granularity: "28d", TotalsOnly: true, Cells: []view.Cell{{Window: month.Window, Revision: month}},
 		}}})
 		s.Windows = append(s.Windows, view.Window{Revision: *newest, Pages: []analytics.Row{
-			{Path: "=cmd|' /C calc'!A0", Human: 9, AI: 1, Total: 9}, {Path: "/a\n\"b\",<c>", Human: 5, Total: 5},
-			{Path: "/文档", AI: 1, Total: 1},
+			{Path: "=cmd|' /C calc'!A0", Totals: analytics.Totals{Human: 9, AI: 1, Total: 9}}, {Path: "/a\n\"b\",<c>",
+				Totals: analytics.Totals{Human: 5, Total: 5}},
+			{Path: "/文档", Totals: analytics.Totals{AI: 1, Total: 1}},
 		}}, view.Window{Revision: *month})
 	}
 	s.Queue = &view.Queue{Waiting: []view.Job{{Project: "prj_a", Prompt: "next.md", State: "pending", Reason: "cap"}},
@@ -72,8 +73,10 @@ func snapshot() *view.Snapshot {
 func archive(ask func(sinks.Sink) error) error {
 	sink := sinktest.NewMemory()
 	for i, rows := range [][]analytics.Row{
-		{{Path: "/a", Human: 5, AI: 9, Total: 14}, {Path: "/b", Human: 5, AI: 2, Total: 7}, {Path: "/c", Total: 1}},
-		{{Path: "/a", Human: 9, AI: 4, Total: 13}, {Path: "/b", Human: 6, AI: 1, Total: 7}, {Path: "/d", Total: 1}},
+		{{Path: "/a", Totals: analytics.Totals{Human: 5, AI: 9, Total: 14}}, {Path: "/b", Totals: analytics.Totals{Human: 5,
+			AI: 2, Total: 7}}, {Path: "/c", Totals: analytics.Totals{Total: 1}}},
+		{{Path: "/a", Totals: analytics.Totals{Human: 9, AI: 4, Total: 13}}, {Path: "/b", Totals: analytics.Totals{Human: 6,
+			AI: 1, Total: 7}}, {Path: "/d", Totals: analytics.Totals{Total: 1}}},
 	} {
 		from := monday - 14 + analytics.Date(7*i)
 		sink.Put(analytics.Revision{Number: 1, Rows: 3, ExportedAt: monday.Time(), Key: analytics.Key{Project: "prj_a",
@@ -104,13 +107,14 @@ func putAgents(sink *sinktest.Memory, end analytics.Date, rows []analytics.Agent
 			rev.Rows++
 		}
 	}
-	file, err := windowfile.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
+	file, err := windowfile.Encode(rev, analytics.Records[analytics.AgentRow](func(yield func(analytics.AgentRow,
+		error) bool) {
 		for _, row := range rows {
 			if !yield(row, nil) {
 				return
 			}
 		}
-	})
+	}))
 	if err == nil {
 		err = sink.Replace(context.Background(), file)
 	}
@@ -124,7 +128,7 @@ func weeksOfAgents(t *testing.T) *sinktest.Memory {
 	for end := monday - 7; end <= monday; end += 7 {
 		rev := agentsRead(end)
 		rev.Report, rev.Rows = analytics.VisitorsReport, 1
-		sink.Put(rev, []analytics.Row{{Path: "/guides/a", Human: 3, AI: 2, Total: 5}}, nil)
+		sink.Put(rev, []analytics.Row{{Path: "/guides/a", Totals: analytics.Totals{Human: 3, AI: 2, Total: 5}}}, nil)
 		n := int64(end-monday)/7 + 2 // 1, then 2
 		rows := []analytics.AgentRow{
 			{Agent: "Claude-User", Class: "answers", Audience: "ai", Found: true, Visitors: 100 * n, Requests: 777 * n},

@@ -34,12 +34,16 @@ func pathArchive(ask func(sinks.Sink) error) error {
 		}
 		sink.Put(rev, rows, nil)
 	}
-	put(analytics.Week, monday-28, monday-21, analytics.Row{Path: "/a", Human: 1, AI: 1, Total: 2})
-	put(analytics.Week, monday-14, monday-7, analytics.Row{Path: "/a", Human: 1500, AI: 900, Total: 2300},
-		analytics.Row{Path: "/basics", Human: 9000, Total: 9000})
-	put(analytics.Week, monday-7, monday, analytics.Row{Human: 7, Total: 7}, analytics.Row{Path: hostilePath, Human: 4, AI: 1, Total: 5},
-		analytics.Row{Path: "/a", Human: 1400, AI: 1080, Total: 2400},
-		analytics.Row{Path: "/basics", Human: 9000, Total: 9000})
+	put(analytics.Week, monday-28, monday-21, analytics.Row{Path: "/a", Totals: analytics.Totals{Human: 1, AI: 1,
+		Total: 2}})
+	put(analytics.Week, monday-14, monday-7, analytics.Row{Path: "/a", Totals: analytics.Totals{Human: 1500, AI: 900,
+		Total: 2300}},
+		analytics.Row{Path: "/basics", Totals: analytics.Totals{Human: 9000, Total: 9000}})
+	put(analytics.Week, monday-7, monday, analytics.Row{Totals: analytics.Totals{Human: 7, Total: 7}},
+		analytics.Row{Path: hostilePath, Totals: analytics.Totals{Human: 4, AI: 1,
+			Total: 5}},
+		analytics.Row{Path: "/a", Totals: analytics.Totals{Human: 1400, AI: 1080, Total: 2400}},
+		analytics.Row{Path: "/basics", Totals: analytics.Totals{Human: 9000, Total: 9000}})
 	put("28d", monday-28, monday)
 	return ask(sink)
 }

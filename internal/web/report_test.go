@@ -268,7 +268,7 @@ func TestCompare(t *testing.T) {
 			Number: 1, Settled: true, Verified: true, Rows: 1, Totals: analytics.Totals{Human: total,
 				Total: total}, ExportedAt: testbed.Now,
 		}
-		memory.Put(r, []analytics.Row{{Path: "/", Human: total, Total: total}}, nil)
+		memory.Put(r, []analytics.Row{{Path: "/", Totals: analytics.Totals{Human: total, Total: total}}}, nil)
 	}
 	for _, tc := range []struct {
 		against web.Comparison
@@ -306,7 +306,8 @@ func TestReportAgents(t *testing.T) {
 	for name, page := range map[string]string{"report": write(t, r), "live": served, "status": status} {
 		text := seen(page)
 		wants(t, text, "26 Oct – 1 Nov 2026 Agent Audience Readers Change Requests Claude-User answers ai 200 +100 "+
-			"+100% 1,554", "Did not read since 19–25 Oct 2026: Aider .", "Asked for and not there 26 Oct – 1 Nov 2026, 2 paths",
+			"+100% 1,554", "Did not read since 19–25 Oct 2026: Aider .",
+			"Asked for and not there 26 Oct – 1 Nov 2026, 2 paths",
 			"/<script>alert(1)</script>\"'&", " no page is near asked by Claude-User 80 80 +40 +100%",
 			"/guide/a nearest page: /guides/a asked by Claude-User 30 30 0", "compare requests")
 		if strings.Contains(page, "<script>alert") || strings.Contains(page, "&#8238;") {

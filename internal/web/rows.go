@@ -58,7 +58,7 @@ func pageRows(s *view.Snapshot, q question) (out []any, all bool) {
 		}
 		all = all && (len(w.Pages) >= q.limit || int64(len(w.Pages)) >= w.Rows)
 		for i, r := range w.Pages[:min(q.limit, len(w.Pages))] {
-			visitors := r.Totals()
+			visitors := r.Totals
 			out = append(out, query.PageRow{Key: w.Key, RankedPage: query.RankedPage{
 				Rank: i + 1, Path: r.Path, Visitors: &visitors}})
 		}

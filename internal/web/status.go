@@ -405,7 +405,7 @@ func newestPages(w view.Window, read *Pages, rows int) pageList {
 	} else {
 		l.Columns = readColumns(false)
 		for _, r := range w.Pages[:min(len(w.Pages), rows)] {
-			l.Rows = append(l.Rows, analytics.Change{Path: r.Path, After: r.Totals()})
+			l.Rows = append(l.Rows, analytics.Change{Path: r.Path, After: r.Totals})
 		}
 	}
 	l.Rows = l.Rows[:min(len(l.Rows), rows)]

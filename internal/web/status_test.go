@@ -444,7 +444,7 @@ func huge(projects int, path string) *view.Snapshot {
 			p.Grids = append(p.Grids, grid)
 			w := view.Window{Revision: *grid.Cells[len(grid.Cells)-1].Revision}
 			for range 50 {
-				w.Pages = append(w.Pages, analytics.Row{Path: path, Human: 1e9, AI: 1e9, Total: 1e9})
+				w.Pages = append(w.Pages, analytics.Row{Path: path, Totals: analytics.Totals{Human: 1e9, AI: 1e9, Total: 1e9}})
 			}
 			s.Windows = append(s.Windows, w)
 		}

@@ -68,7 +68,7 @@ func put(t *testing.T, e engine, d *dataset, name string, day int, attempt uint6
 	head := fmt.Sprintf("'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(%d)", from, from+1, attempt)
 	row := fmt.Sprintf("concat('/p', toString(number)), toInt64(%d), toInt64(1), toInt64(1)", attempt)
 	marker := fmt.Sprintf("toInt64(1), toInt64(1), toInt64(1), toInt64(%d)", rows)
-	if d == agents {
+	if d.Site {
 		row = fmt.Sprintf("if(number < 2, '', concat('/p', toString(number))), concat('a', toString(number)), 'tool', "+
 			"'ai', toUInt8(1), toInt64(%d), toInt64(%d)", attempt, int(attempt)+rows-2)
 		marker = fmt.Sprintf("toInt64(%d)", rows-2)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/sinks"
 )
 
 // dataset is the tables and views of a report, and how its rows go to them and come back: one more
@@ -19,7 +18,6 @@ type dataset struct {
 	own    []column // of the report, in rows after the path
 	totals []column // of the site, in markers; none if they are rows
 	count  column   // of markers: Revision.Rows
-	stored stored
 	// sums is the query of [session.sums] over view.
 	sums func(ses *session, condition string) string
 }
@@ -44,24 +42,28 @@ func (d *dataset) markerColumns() []column {
 }
 
 var (
-	visitors = newDataset(analytics.VisitorsReport, rowsOf[analytics.Row]{sinks.Visitors}, sumsOfVisitors)
-	agents   = newDataset(analytics.AgentsReport, rowsOf[analytics.AgentRow]{sinks.Agents}, sumsOfAgents)
-	datasets = []*dataset{visitors, agents}
+	datasets = func() (all []*dataset) {
+		for _, report := range analytics.Reports {
+			all = append(all, newDataset(report))
+		}
+		return all
+	}()
+	visitors = datasets[analytics.VisitorsReport]
 )
 
-func newDataset(report analytics.Report, as stored, sums func(*session, string) string) *dataset {
+func newDataset(report analytics.Report) *dataset {
 	prefix := "docgauge_" + report.String()
 	d := &dataset{
 		Shape: report.Shape(), report: report, rows: prefix + "_rows", markers: prefix + "_markers",
 		versions: prefix + "_migrations", view: prefix, windows: prefix + "_windows", attempts: prefix + "_attempts",
-		count: column{"row_count", "Int64"}, stored: as, sums: sums,
+		count: column{"row_count", "Int64"}, sums: sumsOfAgents,
 	}
 	for _, c := range d.Columns[1:] {
 		d.own = append(d.own, column{c.Name, types[c.Kind]})
 	}
 	if !d.Site {
 		d.markers, d.versions, d.windows = "docgauge_windows", "docgauge_migrations", "docgauge_totals"
-		d.totals, d.count = d.own, column{"page_count", "Int64"}
+		d.totals, d.count, d.sums = d.own, column{"page_count", "Int64"}, sumsOfCounts
 	}
 	return d
 }

@@ -142,13 +142,13 @@ type spoilt struct {
 	stop  func() error
 }
 
-func (s spoilt) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
+func (s spoilt) Rows() iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
 		n := int64(0)
 		for row := range s.window.Rows() {
 			if n++; n == s.after {
 				if err := s.stop(); err != nil {
-					yield(analytics.Row{}, err)
+					yield(analytics.Record{}, err)
 					return
 				}
 			}

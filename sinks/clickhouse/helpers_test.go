@@ -161,18 +161,10 @@ func missing(err error) bool {
 	return ok && e.Code == unknownTable
 }
 
-func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return readRows(r, analytics.Visitors, key)
-}
-
-func (r reader) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
-	return readRows(r, analytics.Agents, key)
-}
-
-// readRows reads the rows of a window.
-func readRows[R any](r reader, of *analytics.Dataset[R], key analytics.Key) (
-	rows []R, revs []analytics.Revision, err error) {
-	var row R
+// Rows reads the rows of a window.
+func (r reader) Rows(key analytics.Key) (rows []analytics.Record, revs []analytics.Revision, err error) {
+	var row analytics.Record
+	of := key.Report.Shape()
 	var columns []string
 	for _, c := range of.Columns {
 		if columns = append(columns, c.Name); c.Kind == analytics.Truth {

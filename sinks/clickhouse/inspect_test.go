@@ -62,7 +62,7 @@ func TestInspectDamage(t *testing.T) {
 			func(before, after sinks.Shown, fault *sinks.Fault) bool {
 				return sinktest.ChangesRows(before, after, fault) && after.Sum.Implausible == 5
 			}},
-		"rows of agents doubled": {doubled(ofAgents, agents.rowColumns(), "0"), sinktest.LeavesRows(20)},
+		"rows of agents doubled": {doubled(ofAgents, datasets[analytics.AgentsReport].rowColumns(), "0"), sinktest.LeavesRows(20)},
 		"revision of the site's agents changed": {"ALTER TABLE " + ofAgents + " UPDATE revision = 7 WHERE path = ''",
 			sinktest.Contradicts},
 		"number of rows changed": {"ALTER TABLE " + markers + " UPDATE row_count = 9 WHERE 1", sinktest.LeavesRows(10)},
@@ -70,7 +70,7 @@ func TestInspectDamage(t *testing.T) {
 			func(_, after sinks.Shown, _ *sinks.Fault) bool {
 				return after.Number == 1 && after.Whole()
 			}},
-		"attempt of agents without marker": {doubled(ofAgents, agents.rowColumns(), "1"), sinktest.Harmless},
+		"attempt of agents without marker": {doubled(ofAgents, datasets[analytics.AgentsReport].rowColumns(), "1"), sinktest.Harmless},
 	}
 	t.Parallel()
 	for i, name := range slices.Sorted(maps.Keys(cases)) { // the servers take turns

@@ -54,7 +54,7 @@ func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(s
 			}
 			sum := sums[rev.Key]
 			if sum.Implausible > 0 && ses.of.Site { // the server says only that it is
-				if sum, err = ses.of.stored.sum(ctx, ses, rev.Key); err != nil {
+				if sum, err = ses.sum(ctx, rev.Key); err != nil {
 					return err
 				}
 			}
@@ -92,7 +92,7 @@ func (s *Sink) Window(
 		if len(revs) != 1 {
 			return fmt.Errorf("%s shows %d revisions: %w", d.windows, len(revs), fs.ErrNotExist)
 		}
-		w, done, err = d.stored.file(ctx, ses, revs[0], dir)
+		w, done, err = ses.file(ctx, revs[0], dir)
 		return err
 	})
 	return w, done, s.explain(err)
@@ -179,19 +179,20 @@ func (ses *session) revision() string { return strings.Join(ses.identifying(), "
 
 // shown returns what the view of windows shows.
 func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
-	totals := "toInt64(0), toInt64(0), toInt64(0)"
-	if ses.of.totals != nil {
-		totals = names(ses.of.totals)
-	}
-	query := fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s WHERE %s ORDER BY %[1]s",
-		keyColumns, totals, ses.of.count.name, ses.revision(), ses.in(ses.of.windows), condition)
+	query := fmt.Sprintf("SELECT %s, %s, %s FROM %s WHERE %s ORDER BY %[1]s",
+		keyColumns, names(append(slices.Clone(ses.of.totals), ses.of.count)), ses.revision(), ses.in(ses.of.windows),
+		condition)
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var rev analytics.Revision
 		key := sinks.ScannedKey{Report: ses.of.report}
 		var settled, verified uint8
 		var exported int64
-		err := rows.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
-			&settled, &verified, &exported)...)
+		var into []any
+		if !ses.of.Site {
+			into = countsInto(&rev.Totals)
+		}
+		into = append(into, &rev.Rows, &rev.Number, &settled, &verified, &exported)
+		err := rows.Scan(key.Into(into...)...)
 		rev.Key, rev.Settled, rev.Verified, rev.ExportedAt = key.Key(), settled == 1, verified == 1,
 			time.UnixMicro(exported).UTC()
 		out = append(out, rev)
@@ -202,11 +203,11 @@ func (ses *session) shown(ctx context.Context, condition string) (out []analytic
 
 // each calls do for each row that the view shows of a window, in the order; more are columns after the
 // report's own, which are scanned into the given places.
-func (d rowsOf[R]) each(
-	ctx context.Context, ses *session, condition, order, more string, into []any, do func(R) error,
+func (ses *session) each(
+	ctx context.Context, condition, order, more string, into []any, do func(analytics.Record) error,
 ) error {
-	var row R
-	into = append(d.Fields(&row).All(), into...)
+	var row analytics.Record
+	into = append(ses.of.Fields(&row).All(), into...)
 	own := []string{"path"}
 	for _, c := range ses.of.own {
 		own = append(own, c.name)
@@ -224,33 +225,32 @@ func (d rowsOf[R]) each(
 	})
 }
 
-// file writes the rows of a revision.
-func (d rowsOf[R]) file(
-	ctx context.Context, ses *session, rev analytics.Revision, dir string,
+// file writes the rows of a revision, as readers see them, to a file in dir.
+func (ses *session) file(
+	ctx context.Context, rev analytics.Revision, dir string,
 ) (sinks.Sealed, func() error, error) {
 	condition := fmt.Sprintf("%s AND revision = %d", is(rev.Key), rev.Number)
 	order := strings.Join(append([]string{"path"}, ses.of.Order...), ", ")
-	return sinks.WindowFile(dir, rev, func(yield func(R, error) bool) {
-		err := d.each(ctx, ses, condition, order, "", nil, func(row R) error {
+	return sinks.WindowFile(dir, rev, func(yield func(analytics.Record, error) bool) {
+		err := ses.each(ctx, condition, order, "", nil, func(row analytics.Record) error {
 			if !yield(row, nil) {
 				return sinks.ErrStop
 			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, sinks.ErrStop) {
-			var none R
-			yield(none, err)
+			yield(analytics.Record{}, err)
 		}
 	})
 }
 
 // sum reads the rows of a window, those without a path first.
-func (d rowsOf[R]) sum(ctx context.Context, ses *session, key analytics.Key) (s summed, err error) {
-	add, sum := d.Sum()
+func (ses *session) sum(ctx context.Context, key analytics.Key) (s summed, err error) {
+	add, sum := ses.of.Sum()
 	var of columns
 	first := true
-	err = d.each(ctx, ses, is(key), "path != ''", ", "+ses.revision(),
-		[]any{&of.number, &of.settled, &of.verified, &of.exported}, func(row R) error {
+	err = ses.each(ctx, is(key), "path != ''", ", "+ses.revision(),
+		[]any{&of.number, &of.settled, &of.verified, &of.exported}, func(row analytics.Record) error {
 			add(row)
 			if first {
 				s.least, s.most, first = of, of, false
@@ -304,19 +304,27 @@ func (ses *session) sums(ctx context.Context, condition string) (map[analytics.K
 		key := sinks.ScannedKey{Report: ses.of.report}
 		var checksum uint64
 		s := summed{found: true}
-		err := rows.Scan(key.Into(&s.Rows, &checksum,
-			&s.Largest.Human, &s.Largest.AI, &s.Largest.Total, &s.Implausible, &s.Example,
-			&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,
-			&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported,
-			&s.Added.Human, &s.Added.AI, &s.Added.Total)...)
+		err := rows.Scan(key.Into(slices.Concat([]any{&s.Rows, &checksum}, countsInto(&s.Largest),
+			[]any{&s.Implausible, &s.Example,
+				&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,
+				&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported},
+			countsInto(&s.Added))...)...)
 		s.Checksum = analytics.Checksum(checksum)
-		for _, n := range []*int64{&s.Largest.Human, &s.Largest.AI, &s.Largest.Total} {
+		for _, n := range s.Largest.Fields() {
 			*n = max(*n, 0)
 		}
 		out[key.Key()] = s
 		return err
 	})
 	return out, err
+}
+
+// countsInto is where the counts of t are scanned to.
+func countsInto(t *analytics.Totals) (into []any) {
+	for _, n := range t.Fields() {
+		into = append(into, n)
+	}
+	return into
 }
 
 // checksum is the checksum of the rows of a report (see [analytics.Checksum]).
@@ -334,18 +342,21 @@ func added(counts string) string {
 	return fmt.Sprintf("if(sum(toFloat64(%[1]s)) < 9e18, sum(%[1]s), toInt64(%[2]d))", counts, math.MaxInt64)
 }
 
-func sumsOfVisitors(ses *session, condition string) string {
-	var least, most []string
+// sumsOfCounts adds up rows whose counts are [analytics.Totals].
+func sumsOfCounts(ses *session, condition string) string {
+	var least, most, largest, sums []string
+	for _, name := range ses.of.CountNames() {
+		largest, sums = append(largest, "max("+name+")"), append(sums, added("greatest("+name+", 0)"))
+	}
 	for _, column := range ses.identifying() {
 		least, most = append(least, "min("+column+")"), append(most, "max("+column+")")
 	}
 	return fmt.Sprintf(`
-SELECT %[1]s, toInt64(count()), %[8]s, max(human), max(ai), max(total),
+SELECT %[1]s, toInt64(count()), %[8]s, %[9]s,
        toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
-		strings.Join([]string{added("greatest(human, 0)"), added("greatest(ai, 0)"), added("greatest(total, 0)")}, ", "),
-		ses.of.checksum())
+		strings.Join(sums, ", "), ses.of.checksum(), strings.Join(largest, ", "))
 }
 
 // sumsOfAgents first adds up the rows of each agent and audience, where those with a path are compared with
@@ -359,9 +370,11 @@ func sumsOfAgents(ses *session, condition string) string {
 	ofSite := func(audience analytics.Audience) string {
 		return fmt.Sprintf("if(audience = %s, of_site, toInt64(0))", quote(string(audience)))
 	}
+	// Of the totals only human and ai are known.
+	none := strings.Repeat(", toInt64(0)", len(new(analytics.Totals).Fields())-2)
 	return fmt.Sprintf(`
-SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), max(%[2]s), max(%[3]s), toInt64(0),
-       toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[4]s, %[5]s, %[6]s, %[7]s, toInt64(0)
+SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), max(%[2]s), max(%[3]s)%[12]s,
+       toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[4]s, %[5]s, %[6]s, %[7]s%[12]s
 FROM (SELECT %[1]s, agent, audience, countIf(path != '') AS with_path, %[8]s AS hashes,
              countIf(visitors < 0 OR requests < visitors) AS odd,
              max(if(path = '', visitors, toInt64(0))) AS of_site,
@@ -370,7 +383,7 @@ FROM (SELECT %[1]s, agent, audience, countIf(path != '') AS with_path, %[8]s AS 
 GROUP BY %[1]s`,
 		keyColumns, ofSite(analytics.Human), ofSite(analytics.AI), strings.Join(least, ", "),
 		strings.Join(most, ", "), added(ofSite(analytics.Human)), added(ofSite(analytics.AI)),
-		ses.of.checksum(), strings.Join(inner, ", "), ses.in(ses.of.view), condition)
+		ses.of.checksum(), strings.Join(inner, ", "), ses.in(ses.of.view), condition, none)
 }
 
 // query runs a query and calls do for each row of its answer.

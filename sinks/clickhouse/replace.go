@@ -56,7 +56,7 @@ func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error
 			<-s.queue.marking
 		}
 	}()
-	err = ses.of.stored.insert(ctx, ses, group, func() error {
+	err = ses.insert(ctx, group, func() error {
 		if !ses.overlaps {
 			return nil
 		}
@@ -156,7 +156,9 @@ func (ses *session) insertMarkers(ctx context.Context, group []*delivery) error 
 		rev := d.Revision()
 		marker := []any{rev.Project, string(rev.Granularity), rev.From.Time(), rev.To.Time(), d.attempt}
 		if ses.of.totals != nil {
-			marker = append(marker, rev.Totals.Human, rev.Totals.AI, rev.Totals.Total)
+			for _, n := range rev.Totals.Fields() {
+				marker = append(marker, *n)
+			}
 		}
 		marker = append(marker, rev.Rows, rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified),
 			rev.ExportedAt.UnixMicro())

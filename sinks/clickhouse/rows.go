@@ -10,7 +10,6 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -23,18 +22,6 @@ const (
 	stagedBytes = 1 << 20
 )
 
-// stored is what a dataset does with rows of its type.
-type stored interface {
-	insert(ctx context.Context, ses *session, group []*delivery, sent func() error) error
-	// file writes a window as readers see it to a file in dir.
-	file(ctx context.Context, ses *session, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error)
-	// sum adds up the rows of a window as readers see them.
-	sum(ctx context.Context, ses *session, key analytics.Key) (summed, error)
-}
-
-// rowsOf is how the rows of a report are stored.
-type rowsOf[R any] struct{ sinks.Dataset[R] }
-
 // insert inserts the rows of a group, each window under its own attempt, block by
 // block, so that memory does not grow with their number. Over the native protocol the
 // blocks are one INSERT; over HTTP, where the driver cannot stream, each block is one.
@@ -44,9 +31,9 @@ type rowsOf[R any] struct{ sinks.Dataset[R] }
 //
 // sent is called when all rows are on their way: another group may then be read while
 // the server works.
-func (d rowsOf[R]) insert(ctx context.Context, ses *session, group []*delivery, sent func() error) (err error) {
-	in := insert[R]{ctx: ctx, ses: ses, of: d}
-	in.fields = d.Fields(&in.row)
+func (ses *session) insert(ctx context.Context, group []*delivery, sent func() error) (err error) {
+	in := insert{ctx: ctx, ses: ses}
+	in.fields = ses.of.Fields(&in.row)
 	in.staged.own = block{make([][]string, len(in.fields.Texts)), make([][]uint8, len(in.fields.Truths)),
 		make([][]int64, len(in.fields.Counts))}
 	defer func() {
@@ -70,11 +57,10 @@ func (d rowsOf[R]) insert(ctx context.Context, ses *session, group []*delivery, 
 }
 
 // insert is the INSERT of a group's rows.
-type insert[R any] struct {
+type insert struct {
 	ctx    context.Context
 	ses    *session
-	of     rowsOf[R]
-	row    R
+	row    analytics.Record
 	fields analytics.Fields // of row
 	staged staged
 	// batch is the driver's, nil where nothing is under way; rows and bytes are those
@@ -85,7 +71,7 @@ type insert[R any] struct {
 }
 
 // window inserts the rows of d. An error is that of the whole group.
-func (in *insert[R]) window(d *delivery) error {
+func (in *insert) window(d *delivery) error {
 	rev := d.Revision()
 	in.staged.reset() // rows of a window that failed must not go under this attempt
 	in.staged.same = nil
@@ -93,13 +79,13 @@ func (in *insert[R]) window(d *delivery) error {
 		return nil
 	}
 	counted := int64(0)
-	for row, err := range in.of.Rows(d) {
+	for row, err := range d.Rows() {
 		if err != nil {
 			d.err = err
 			return nil
 		}
 		in.row = row
-		if d.rows++; !in.of.IsOfSite(*in.fields.Texts[0]) {
+		if d.rows++; !in.ses.of.IsOfSite(row) {
 			counted++
 		}
 		in.staged.rows++
@@ -124,7 +110,7 @@ func (in *insert[R]) window(d *delivery) error {
 }
 
 // append hands the staged rows of a window to the driver, and sends the block if it is full.
-func (in *insert[R]) append(rev analytics.Revision, attempt uint64) (err error) {
+func (in *insert) append(rev analytics.Revision, attempt uint64) (err error) {
 	if in.staged.rows == 0 {
 		return nil
 	}
@@ -156,7 +142,7 @@ func (in *insert[R]) append(rev analytics.Revision, attempt uint64) (err error) 
 
 // end ends the INSERT, if one is under way, and has its answer awaited beside what
 // follows, if there are connections for that.
-func (in *insert[R]) end() error {
+func (in *insert) end() error {
 	if in.batch == nil {
 		return nil
 	}
@@ -174,7 +160,7 @@ func (in *insert[R]) end() error {
 }
 
 // wait returns the error of the INSERT that was sent last.
-func (in *insert[R]) wait() error {
+func (in *insert) wait() error {
 	if in.answer == nil {
 		return nil
 	}

@@ -27,7 +27,7 @@ func TestReaders(t *testing.T) {
 	replace(t, s, sinktest.Seal(t, sinktest.Revision(sinktest.Key("_delta_log", 3), 1),
 		func(yield func(analytics.Row, error) bool) {
 			for _, path := range long {
-				if !yield(analytics.Row{Path: path, Total: 5}, nil) {
+				if !yield(analytics.Row{Path: path, Totals: analytics.Totals{Total: 5}}, nil) {
 					return
 				}
 			}

@@ -21,9 +21,9 @@ type statistics struct {
 // totalsStats is the statistics of the totals file of rev.
 func totalsStats(rev analytics.Revision) string {
 	s := newStatistics(rev, archive.TotalsTable, 1)
-	s.exactly("human", rev.Totals.Human)
-	s.exactly("ai", rev.Totals.AI)
-	s.exactly("total", rev.Totals.Total)
+	for i, n := range rev.Totals.Fields() {
+		s.exactly(rev.Report.Shape().CountNames()[i], *n)
+	}
 	s.exactly("page_count", rev.Rows)
 	return s.text()
 }

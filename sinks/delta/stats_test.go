@@ -81,7 +81,7 @@ func TestStatisticsOfUnusualFiles(t *testing.T) {
 		want map[string][2]any // least and greatest
 	}{
 		"none": {nil, nil},
-		"long": {[]analytics.Row{{Path: long, Total: 2}}, map[string][2]any{"total": {2.0, 2.0}}},
+		"long": {[]analytics.Row{{Path: long, Totals: analytics.Totals{Total: 2}}}, map[string][2]any{"total": {2.0, 2.0}}},
 		"cut": {[]analytics.Row{{Path: strings.Repeat("a", 40)}, {Path: strings.Repeat("é", 40)}},
 			map[string][2]any{"path": {strings.Repeat("a", 32), strings.Repeat("é", 32) + string(utf8.MaxRune)}}},
 	} {

@@ -58,16 +58,13 @@ func columnsOf(report analytics.Report, table string) []deltalog.Column {
 	return slices.Concat(keyColumns, own, readingColumns, more)
 }
 
-// descriptions are those of the tables, by name.
-var descriptions = map[string]string{
-	"visitors":          "unique visitors of each page by window",
-	archive.TotalsTable: "unique visitors of the site by window",
-	"agents":            "unique readers and requests of each agent by page and window; without a path, of the site",
-}
-
 func newTable(c Options, store filestore.Store, report analytics.Report, name string) *table {
+	about := report.Shape().About
+	if name == archive.TotalsTable {
+		about = report.Shape().AboutSite
+	}
 	return &table{name: name, report: report, store: store, log: deltalog.New(deltalog.Options{
-		Files: store, Dir: name, Columns: columnsOf(report, name), Description: descriptions[name],
+		Files: store, Dir: name, Columns: columnsOf(report, name), Description: about,
 		Engine: "docgauge/" + c.Version, Now: c.Now, Readers: store.Readers(),
 	})}
 }

@@ -177,7 +177,7 @@ func TestTwoWriters(t *testing.T) {
 		replace(t, s, windows[0])
 		shows(t, two, windows...)
 	}
-	if rows, revs, err := (reader{root}).Visitors(sinktest.Key("prj_a", 0)); len(rows) != 5 || len(revs) != 1 ||
+	if rows, revs, err := (reader{root}).Rows(sinktest.Key("prj_a", 0)); len(rows) != 5 || len(revs) != 1 ||
 		err != nil {
 		t.Errorf("a reader sees %d rows of %v, %v", len(rows), revs, err)
 	}

@@ -92,15 +92,9 @@ func revisionIn(path string) (analytics.Revision, error) {
 	return foot.Revision, err
 }
 
-func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return sinktest.FileRows((*archive.File).Rows, func(f func(string, analytics.Revision) error) error {
-		return r.each(visitorsTable, key, f)
-	})
-}
-
-func (r reader) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
-	return sinktest.FileRows((*archive.File).Agents, func(f func(string, analytics.Revision) error) error {
-		return r.each(agentsTable, key, f)
+func (r reader) Rows(key analytics.Key) ([]analytics.Record, []analytics.Revision, error) {
+	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error {
+		return r.each(key.Report.String(), key, f)
 	})
 }
 

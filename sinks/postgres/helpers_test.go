@@ -152,18 +152,10 @@ func missing(err error) bool {
 
 const ofWindow = "project = $1 AND granularity = $2 AND window_start = $3 AND window_end = $4"
 
-func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return readRows(r, analytics.Visitors, key)
-}
-
-func (r reader) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
-	return readRows(r, analytics.Agents, key)
-}
-
-// readRows reads the rows of a window.
-func readRows[R any](r reader, of *analytics.Dataset[R], key analytics.Key) (
-	rows []R, revs []analytics.Revision, err error) {
-	var row R
+// Rows reads the rows of a window.
+func (r reader) Rows(key analytics.Key) (rows []analytics.Record, revs []analytics.Revision, err error) {
+	var row analytics.Record
+	of := key.Report.Shape()
 	fields := of.Fields(&row)
 	d := datasets[key.Report]
 	result, err := r.Query(context.Background(), "SELECT path, "+names(d.own)+", path_bytes, revision, settled, "+

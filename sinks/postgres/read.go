@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"strings"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -49,7 +49,7 @@ func (s *Sink) inspect(
 		}
 		shown := sinks.Shown{Revision: rev}
 		if scope.Rows {
-			if shown, err = ses.of.stored.sum(ctx, ses, rev.Key); errors.Is(err, fs.ErrNotExist) {
+			if shown, err = ses.sum(ctx, rev.Key); errors.Is(err, fs.ErrNotExist) {
 				continue // it has just been deleted by hand
 			}
 		}
@@ -70,16 +70,12 @@ func (s *Sink) inspect(
 func (ses *session) list(ctx context.Context, scope sinks.Scope) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
 		w := within(ses.of.report, scope)
-		var totals []string
-		for _, c := range countColumns {
-			totals = append(totals, ses.of.windows.orZero(c))
-		}
-		query := fmt.Sprintf(`SELECT %s, %[5]s, %[6]s, %[2]s FROM %[3]s
+		query := fmt.Sprintf(`SELECT %s, %[5]s, %[2]s FROM %[3]s
 			WHERE (%[1]s) > ($1, $2, $3::date, $4::date) AND ($5::text[] IS NULL OR project = ANY($5))
 			AND ($6::text[] IS NULL OR granularity = ANY($6))
 			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`,
-			keyColumns, revisionColumns, ses.in(ses.of.windows.name), windowsAtOnce, strings.Join(totals, ", "),
-			ses.of.count.name)
+			keyColumns, revisionColumns, ses.in(ses.of.windows.name), windowsAtOnce,
+			names(append(slices.Clone(ses.of.totals), ses.of.count)))
 		after := []any{"", "", "0001-01-01", "0001-01-01"}
 		for {
 			page, err := ses.page(ctx, query, append(after, w.projects, w.granularities, w.from, w.to)...)
@@ -147,8 +143,14 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rev analytics.Revision, err error) {
 		key := sinks.ScannedKey{Report: ses.of.report}
-		err = row.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
-			&rev.Settled, &rev.Verified, &rev.ExportedAt)...)
+		var into []any
+		if !ses.of.shape.Site {
+			for _, n := range rev.Totals.Fields() {
+				into = append(into, n)
+			}
+		}
+		into = append(into, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)
+		err = row.Scan(key.Into(into...)...)
 		rev.Key, rev.ExportedAt = key.Key(), rev.ExportedAt.UTC()
 		return rev, err
 	})
@@ -193,7 +195,7 @@ func (s *Sink) Window(
 ) (w sinks.Sealed, done func() error, err error) {
 	ses, err := s.reading(ctx, rev.Report)
 	if err == nil {
-		w, done, err = ses.of.stored.file(ctx, ses, rev.Key, dir)
+		w, done, err = ses.file(ctx, rev.Key, dir)
 	}
 	return w, done, s.explain(err)
 }

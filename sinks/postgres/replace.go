@@ -76,7 +76,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	s.at("begun")
 
 	// 2. The rows. [CRASH: as before.]
-	if err := ses.of.stored.copyRows(ctx, ses, conn, w); err != nil {
+	if err := ses.copyRows(ctx, conn, w); err != nil {
 		return err
 	}
 	s.at("rows sent")
@@ -119,9 +119,13 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 		return fmt.Errorf("%d rows of the former revision are still there after DELETE: %s", left,
 			hintTriggers(ses.of.rows.name))
 	})
-	of := map[string]any{"human": rev.Totals.Human, "ai": rev.Totals.AI, "total": rev.Totals.Total,
-		ses.of.count.name: rev.Rows, "revision": rev.Number, "settled": rev.Settled, "verified": rev.Verified,
+	of := map[string]any{ses.of.count.name: rev.Rows, "revision": rev.Number, "settled": rev.Settled, "verified": rev.Verified,
 		"exported_at": rev.ExportedAt}
+	if !ses.of.shape.Site {
+		for i, n := range rev.Totals.Fields() {
+			of[ses.of.shape.CountNames()[i]] = *n
+		}
+	}
 	values := slices.Clone(key)
 	for _, c := range ses.of.windows.columns[len(windowColumns):] {
 		values = append(values, of[c.name])

@@ -18,26 +18,14 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// stored is what a dataset does with rows of its type.
-type stored interface {
-	// copyRows sends the rows of a window by COPY. An error of the rows is returned unchanged,
-	// and ends the COPY.
-	copyRows(context.Context, *session, *pgxpool.Conn, sinks.Sealed) error
-	// sum adds up the rows of a window as readers see them.
-	sum(context.Context, *session, analytics.Key) (sinks.Shown, error)
-	// file writes a window as readers see it to a file in dir.
-	file(ctx context.Context, ses *session, key analytics.Key, dir string) (sinks.Sealed, func() error, error)
-}
-
-// rowsOf is how the rows of a report are stored.
-type rowsOf[R any] struct{ sinks.Dataset[R] }
-
-func (d rowsOf[R]) copyRows(ctx context.Context, ses *session, conn *pgxpool.Conn, w sinks.Sealed) error {
+// copyRows sends the rows of a window by COPY. An error of the rows is returned unchanged,
+// and ends the COPY.
+func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, w sinks.Sealed) error {
 	rev := w.Revision()
-	next, stop := iter.Pull2(d.Rows(w))
+	next, stop := iter.Pull2(w.Rows())
 	defer stop()
-	var row R
-	fields := d.Fields(&row)
+	var row analytics.Record
+	fields := ses.of.shape.Fields(&row)
 	path := fields.Texts[0]
 	values := slices.Concat(keyValues(rev.Key), fields.All(),
 		[]any{rev.Number, rev.Settled, rev.Verified, rev.ExportedAt, nil})
@@ -50,7 +38,7 @@ func (d rowsOf[R]) copyRows(ctx context.Context, ses *session, conn *pgxpool.Con
 			broken = err
 			return nil, err
 		}
-		if read++; !d.IsOfSite(*path) {
+		if read++; !ses.of.shape.IsOfSite(row) {
 			counted++
 		}
 		values[len(values)-1] = nil
@@ -76,8 +64,8 @@ func (d rowsOf[R]) copyRows(ctx context.Context, ses *session, conn *pgxpool.Con
 }
 
 // shownRow is a row with its revision columns.
-type shownRow[R any] struct {
-	row               R
+type shownRow struct {
+	row               analytics.Record
 	whole             []byte // path_bytes
 	count             int64  // of the window
 	number            int32
@@ -86,15 +74,15 @@ type shownRow[R any] struct {
 }
 
 // isOf reports whether the row says that it is of rev.
-func (r *shownRow[R]) isOf(rev analytics.Revision) bool {
+func (r *shownRow) isOf(rev analytics.Revision) bool {
 	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified &&
 		r.exported.Equal(rev.ExportedAt)
 }
 
 // window reads one window: its row of windows, and then its rows in the given order after those
 // without a path, as one statement, so of one state of both tables.
-func (d rowsOf[R]) window(ctx context.Context, ses *session, key analytics.Key, order string,
-	use func(rev analytics.Revision, rows iter.Seq2[shownRow[R], error]) error) error {
+func (ses *session) window(ctx context.Context, key analytics.Key, order string,
+	use func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error) error {
 	ctx, cancel := ses.limit(ctx)
 	defer cancel()
 	const where = "(" + keyColumns + ") = ($1, $2, $3::date, $4::date)"
@@ -114,8 +102,8 @@ func (d rowsOf[R]) window(ctx context.Context, ses *session, key analytics.Key, 
 		return err
 	}
 	defer rows.Close()
-	var r shownRow[R]
-	fields := d.Fields(&r.row)
+	var r shownRow
+	fields := ses.of.shape.Fields(&r.row)
 	path := fields.Texts[0]
 	into := slices.Concat(fields.All(), []any{&r.whole, &r.count, &r.number, &r.settled, &r.verified, &r.exported})
 	next := func() error {
@@ -133,26 +121,26 @@ func (d rowsOf[R]) window(ctx context.Context, ses *session, key analytics.Key, 
 	}
 	rev := analytics.Revision{Key: key, Number: r.number, Settled: r.settled, Verified: r.verified, Rows: r.count,
 		ExportedAt: r.exported.UTC()}
-	if !d.Site {
-		rev.Totals = analytics.Totals{Human: *fields.Counts[0], AI: *fields.Counts[1], Total: *fields.Counts[2]}
+	if !ses.of.shape.Site {
+		rev.Totals = r.row.Counts.Totals()
 	}
-	return use(rev, func(yield func(shownRow[R], error) bool) {
+	return use(rev, func(yield func(shownRow, error) bool) {
 		for rows.Next() {
 			if err := next(); !yield(r, err) || err != nil {
 				return
 			}
 		}
 		if err := rows.Err(); err != nil {
-			yield(shownRow[R]{}, err)
+			yield(shownRow{}, err)
 		}
 	})
 }
 
 // sum reads the rows of a window. Rows of another revision than that of the window are a fault.
-func (d rowsOf[R]) sum(ctx context.Context, ses *session, key analytics.Key) (shown sinks.Shown, err error) {
-	err = d.window(ctx, ses, key, "", func(rev analytics.Revision, rows iter.Seq2[shownRow[R], error]) error {
-		add, sum := d.Sum()
-		var other *shownRow[R]
+func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Shown, err error) {
+	err = ses.window(ctx, key, "", func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
+		add, sum := ses.of.shape.Sum()
+		var other *shownRow
 		for r, err := range rows {
 			if err != nil {
 				return err
@@ -174,18 +162,18 @@ func (d rowsOf[R]) sum(ctx context.Context, ses *session, key analytics.Key) (sh
 	return shown, err
 }
 
-// file refuses rows that are not those of one whole revision.
-func (d rowsOf[R]) file(
-	ctx context.Context, ses *session, key analytics.Key, dir string,
+// file writes a window as readers see it to a file in dir. It refuses rows that are not those of one whole revision.
+func (ses *session) file(
+	ctx context.Context, key analytics.Key, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
 	order := ", " + pathBytes
 	for _, c := range ses.of.own {
-		if slices.Contains(d.Order, c.name) {
+		if slices.Contains(ses.of.shape.Order, c.name) {
 			order += ", " + c.name
 		}
 	}
-	err = d.window(ctx, ses, key, order, func(rev analytics.Revision, rows iter.Seq2[shownRow[R], error]) error {
-		w, done, err = sinks.WindowFile(dir, rev, func(yield func(R, error) bool) {
+	err = ses.window(ctx, key, order, func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
+		w, done, err = sinks.WindowFile(dir, rev, func(yield func(analytics.Record, error) bool) {
 			for r, err := range rows {
 				if err == nil && !r.isOf(rev) {
 					err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", ses.of.rows.name, r.number,

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -64,8 +63,6 @@ var (
 		{"project", "text", textColumn}, {"granularity", "text", textColumn},
 		{"window_start", "date", "NOT NULL"}, {"window_end", "date", "NOT NULL"},
 	}
-	countColumns = []column{{"human", "bigint", "NOT NULL"}, {"ai", "bigint", "NOT NULL"},
-		{"total", "bigint", "NOT NULL"}}
 	readingColumns = []column{
 		{"revision", "integer", "NOT NULL"}, {"settled", "boolean", "NOT NULL"}, {"verified", "boolean", "NOT NULL"},
 		{"exported_at", "timestamp with time zone", "NOT NULL"},
@@ -98,48 +95,33 @@ func (t table) orZero(c column) string {
 		c.name
 }
 
-// dataset is the tables of a report, and how its rows go to them and come back: one more report is
-// one more dataset.
+// dataset is the tables of a report.
 type dataset struct {
 	report   analytics.Report
+	shape    *analytics.Shape
 	versions string // the table of its migrations
 	rows     table
 	// windows has one row for each window. A window of agents may have no other.
 	windows table
 	own     []column // of the report, in rows after the path
+	totals  []column // of the site, in windows; none if they are rows
 	count   column   // of windows: Revision.Rows
-	stored  stored
 }
 
 // tables are those that a migration makes.
 func (d *dataset) tables() []table { return []table{d.rows, d.windows} }
 
-var datasets = []*dataset{
-	newDataset(analytics.VisitorsReport, rowsOf[analytics.Row]{sinks.Visitors}, []string{
-		"TABLE %s IS 'docgauge: unique visitors of each page in each window'",
-		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days or pages.'",
-		"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
-	}, []string{
-		"TABLE %s IS 'docgauge: unique visitors of the whole site in each window'",
-		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days.'",
-		"COLUMN %s.page_count IS 'Rows of the window in docgauge_visitors; -1 if only totals were read.'",
-	}),
-	newDataset(analytics.AgentsReport, rowsOf[analytics.AgentRow]{sinks.Agents}, []string{
-		"TABLE %s IS 'docgauge: unique readers and requests of each agent on each path in each window'",
-		"COLUMN %s.path IS 'Empty: the whole site, of paths that are there.'",
-		"COLUMN %s.found IS 'False: the path was asked for and is not there.'",
-		"COLUMN %s.visitors IS 'Unique readers do not add up over days, paths or audiences.'",
-		"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
-	}, []string{
-		"TABLE %s IS 'docgauge: the windows of docgauge_agents, also those without a row'",
-		"COLUMN %s.row_count IS 'Rows of the window in docgauge_agents with a path; -1 if only the site was read.'",
-	}),
-}
+var datasets = func() (all []*dataset) {
+	for _, report := range analytics.Reports {
+		all = append(all, newDataset(report))
+	}
+	return all
+}()
 
 // newDataset returns the dataset of a report, with the comments on its tables.
-func newDataset(report analytics.Report, as stored, ofRows, ofWindows []string) *dataset {
+func newDataset(report analytics.Report) *dataset {
 	shape, name := report.Shape(), "docgauge_"+report.String()
-	d := &dataset{report: report, stored: as, versions: name + "_migrations", count: kinds[analytics.Count]}
+	d := &dataset{report: report, shape: shape, versions: name + "_migrations", count: kinds[analytics.Count]}
 	for _, c := range shape.Columns[1:] {
 		own := kinds[c.Kind]
 		own.name = c.Name
@@ -148,14 +130,31 @@ func newDataset(report analytics.Report, as stored, ofRows, ofWindows []string) 
 	key := strings.Join(append([]string{keyColumns, "path_key"}, shape.Order...), ", ")
 	d.rows = table{name, slices.Concat(windowColumns, []column{{"path", "text", textColumn}}, d.own, readingColumns,
 		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN " +
-			"path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}}), key, ofRows}
-	totals, windows := []column(nil), name+"_windows"
+			"path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}}), key, nil}
+	d.rows.about = slices.Concat([]string{"TABLE %s IS 'docgauge: " + shape.About + "'"},
+		commentsOn(d.rows.columns, shape),
+		[]string{"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'"})
+	windows, ofWindows := name+"_windows", []string{"TABLE %s IS 'docgauge: the windows of " + name +
+		", also those without a row'"}
 	if d.count.name = "row_count"; !shape.Site {
-		totals, windows, d.versions, d.count.name = d.own, "docgauge_totals", "docgauge_migrations", "page_count"
+		windows, d.versions, d.count.name, d.totals = "docgauge_totals", "docgauge_migrations", "page_count", d.own
+		ofWindows = append([]string{"TABLE %s IS 'docgauge: " + shape.AboutSite + "'"}, commentsOn(d.totals, shape)...)
 	}
-	d.windows = table{windows, slices.Concat(windowColumns, totals, []column{d.count}, readingColumns), keyColumns,
+	ofWindows = append(ofWindows, "COLUMN %s."+d.count.name+" IS 'Rows of the window in "+name+
+		" that have a path; -1 if only totals were read.'")
+	d.windows = table{windows, slices.Concat(windowColumns, d.totals, []column{d.count}, readingColumns), keyColumns,
 		ofWindows}
 	return d
+}
+
+// commentsOn are the comments on some of the columns of a report.
+func commentsOn(columns []column, shape *analytics.Shape) (comments []string) {
+	for _, c := range shape.Columns {
+		if c.About != "" && slices.Contains(nameList(columns), c.Name) {
+			comments = append(comments, "COLUMN %s."+c.Name+" IS '"+c.About+"'")
+		}
+	}
+	return comments
 }
 
 // definition returns the statements that make a table.

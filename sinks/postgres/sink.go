@@ -243,7 +243,7 @@ func (s *Sink) check(ctx context.Context, report analytics.Report) error {
 	if err := ses.begin(ctx, conn, probe.rev); err != nil {
 		return err
 	}
-	if err := ses.of.stored.copyRows(ctx, ses, conn, probe); err != nil {
+	if err := ses.copyRows(ctx, conn, probe); err != nil {
 		return err
 	}
 	for _, table := range ses.of.tables() { // prove that the tables can be read
@@ -254,7 +254,7 @@ func (s *Sink) check(ctx context.Context, report analytics.Report) error {
 	if _, err = conn.Exec(ctx, "ROLLBACK"); err != nil {
 		return err
 	}
-	if _, err := ses.of.stored.sum(ctx, ses, probe.rev.Key); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ses.sum(ctx, probe.rev.Key); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -268,12 +268,10 @@ type probe struct {
 
 func (p probe) Revision() analytics.Revision { return p.rev }
 
-func (probe) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) { yield(analytics.Row{Path: "/"}, nil) }
-}
-
-func (probe) Agents() iter.Seq2[analytics.AgentRow, error] {
-	return func(yield func(analytics.AgentRow, error) bool) { yield(analytics.AgentRow{Path: "/"}, nil) }
+func (probe) Rows() iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
+		yield(analytics.RecordOf(analytics.Row{Path: "/"}), nil)
+	}
 }
 
 // local are settings of a transaction, by name.

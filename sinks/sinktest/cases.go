@@ -62,7 +62,7 @@ func testOddRows(s *suite) {
 		`\N`, "/über", "/日本語", "/🦊", "/e\u0301",
 		"/\u202eabc", "/\ufeff", "/" + strings.Repeat("x", 1<<20-1), "/" + strings.Repeat("é", 4<<10), `/\ud800\xff`,
 	} {
-		rows = append(rows, analytics.Row{Path: path, Human: int64(i), AI: 1, Total: int64(i) + 1})
+		rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(i), AI: 1, Total: int64(i) + 1}})
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), List(rows...))))
@@ -72,7 +72,7 @@ func testOddRows(s *suite) {
 		rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
 	}
 	s.shows(s.replace(Seal(s, rev, List(
-		analytics.Row{Path: "/a", Human: math.MaxInt64, AI: 1<<53 + 1, Total: math.MaxInt64 - 1},
+		analytics.Row{Path: "/a", Totals: analytics.Totals{Human: math.MaxInt64, AI: 1<<53 + 1, Total: math.MaxInt64 - 1}},
 		analytics.Row{Path: "/b"},
 	))))
 }
@@ -155,7 +155,7 @@ func testNames(s *suite) {
 		}
 		slices.SortFunc(rows, analytics.AgentRow.Compare)
 		path := filepath.Join(s.TempDir(), "window")
-		_, err := archive.Write(path, Revision(s.key("prj_a", day), 2), List(rows...))
+		_, err := archive.Write(path, Revision(s.key("prj_a", day), 2), analytics.Records(List(rows...)))
 		Check(s, err)
 		w, err := archive.Open(path)
 		Check(s, err)
@@ -247,15 +247,6 @@ func (s *suite) sumOf(w sinks.Sealed) analytics.Sum {
 	return sum
 }
 
-// rowsOf are the rows of w, whatever its report.
-func (s *suite) rowsOf(w sinks.Sealed) any {
-	s.Helper()
-	if w.Revision().Report == analytics.AgentsReport {
-		return read(s.T, &sinks.Agents, w)
-	}
-	return read(s.T, &sinks.Visitors, w)
-}
-
 // variety commits windows of every kind, and returns them by window.
 func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	s.Helper()
@@ -270,16 +261,17 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	commit(Seal(s, TotalsOnly(Revision(s.key("prj_a", 4), 1)), nil))
 	commit(Seal(s, Revision(s.key("prj_b", 31), 3), pagesOf(5, 3)))
 	rows := []analytics.Row{
-		{Path: "", Human: 1, AI: 1, Total: 1}, {Path: "/\x00", Human: 5, AI: 1, Total: 1},
-		{Path: `/\'`, Human: 1, AI: 90, Total: 90},
-		{Path: "/é🦊", Human: 9, AI: 9, Total: 19}, {Path: "/" + strings.Repeat("x", 3000)},
+		{Path: "", Totals: analytics.Totals{Human: 1, AI: 1, Total: 1}}, {Path: "/\x00", Totals: analytics.Totals{Human: 5,
+			AI: 1, Total: 1}},
+		{Path: `/\'`, Totals: analytics.Totals{Human: 1, AI: 90, Total: 90}},
+		{Path: "/é🦊", Totals: analytics.Totals{Human: 9, AI: 9, Total: 19}}, {Path: "/" + strings.Repeat("x", 3000)},
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(a.Path, b.Path) })
 	week := s.key("prj_b", 4)
 	week.Granularity, week.To = analytics.Week, week.From+7
 	commit(Seal(s, Revision(week, 1), List(rows...)))
 	plausible := WindowOf(5, 2, 9).For(s.report)
-	file, _, err := sinks.FileOf(s.TempDir(), plausible.Rev, plausible)
+	file, _, err := sinks.WindowFile(s.TempDir(), plausible.Rev, plausible.Rows())
 	Check(s, err)
 	commit(file)
 	s.replaceAll(slices.Collect(maps.Values(all)))
@@ -365,14 +357,14 @@ func (s *suite) opens(committed map[analytics.Key]sinks.Sealed) {
 			s.Errorf("Window: %v", err)
 			continue
 		}
-		diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(s.rowsOf(want), s.rowsOf(got))
+		diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(read(s.T, want), read(s.T, got))
 		if diff != "" {
 			s.Errorf("%s (-committed +given):\n%s", key, diff)
 		}
 		// It can be committed again, and stays although the sink replaces it.
 		s.shows(s.replace(got))
 		s.replace(Seal(s, Revision(key, 9), pagesOf(2, 9)))
-		if diff := gocmp.Diff(s.rowsOf(want), s.rowsOf(got)); diff != "" {
+		if diff := gocmp.Diff(read(s.T, want), read(s.T, got)); diff != "" {
 			s.Errorf("%s changed (-committed +given):\n%s", key, diff)
 		}
 		if err := done(); err != nil {
@@ -392,7 +384,7 @@ func (s *suite) tops(committed map[analytics.Key]sinks.Sealed) {
 			if n != 3 && rev.Granularity != analytics.Week { // which has paths of all kinds
 				continue
 			}
-			want, err := analytics.Top(w.Rows(), n)
+			want, err := analytics.Top(sinks.RowsOf[analytics.Row](w), n)
 			Check(s, err)
 			got, err := sinks.Top(s.Context(), s.sink, rev, n, s.TempDir())
 			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {

@@ -57,7 +57,7 @@ func (s *suite) whole(sizes map[int32]int) bool {
 			return false
 		}
 	}
-	if s.report == analytics.AgentsReport {
+	if s.report.Shape().Site {
 		return true
 	}
 	if totals, err := s.read.Totals(key); err != nil || len(totals) != 1 {
@@ -70,18 +70,11 @@ func (s *suite) whole(sizes map[int32]int) bool {
 // humans are the counts in the rows of a window with a path, as readers see them, by which its
 // revisions differ.
 func (s *suite) humans(key analytics.Key) (counts []int64, carried []analytics.Revision, err error) {
-	if key.Report == analytics.AgentsReport {
-		rows, carried, err := s.read.Agents(key)
-		for _, r := range rows {
-			if r.Path != "" {
-				counts = append(counts, r.Visitors)
-			}
-		}
-		return counts, carried, err
-	}
-	rows, carried, err := s.read.Visitors(key)
+	rows, carried, err := s.read.Rows(key)
 	for _, r := range rows {
-		counts = append(counts, r.Human)
+		if !key.Report.Shape().IsOfSite(r) {
+			counts = append(counts, r.Counts[0])
+		}
 	}
 	return counts, carried, err
 }
@@ -143,20 +136,15 @@ type broken struct {
 	stop func()
 }
 
-func (b *broken) Rows() iter.Seq2[analytics.Row, error] { return breaking(b, b.Sealed.Rows()) }
-
-func (b *broken) Agents() iter.Seq2[analytics.AgentRow, error] { return breaking(b, b.Sealed.Agents()) }
-
-func breaking[R any](b *broken, rows iter.Seq2[R, error]) iter.Seq2[R, error] {
-	return func(yield func(R, error) bool) {
+func (b *broken) Rows() iter.Seq2[analytics.Record, error] {
+	return func(yield func(analytics.Record, error) bool) {
 		n := 0
-		for r, err := range rows {
+		for r, err := range b.Sealed.Rows() {
 			if n == b.at && b.stop != nil {
 				b.stop()
 			}
 			if n == b.at && b.err != nil {
-				var none R
-				yield(none, b.err)
+				yield(analytics.Record{}, b.err)
 				return
 			}
 			if !yield(r, err) {

@@ -1,7 +1,6 @@
 package sinktest
 
 import (
-	"iter"
 	"strings"
 	"testing"
 
@@ -38,14 +37,14 @@ func Refuses(t *testing.T, s sinks.Sink, report analytics.Report, secret string,
 // must carry the number of its revision in Human.
 func Shown(t testing.TB, r Reader, key analytics.Key) int32 {
 	t.Helper()
-	if key.Report == analytics.AgentsReport {
+	if key.Report.Shape().Site {
 		return shownAgents(t, r, key)
 	}
 	totals, err := r.Totals(key)
 	if err != nil || len(totals) > 1 {
 		t.Fatalf("readers see totals %v, %v", totals, err)
 	}
-	rows, revs, err := r.Visitors(key)
+	rows, revs, err := r.Rows(key)
 	if err != nil || len(revs) > 1 {
 		t.Fatalf("readers see revisions %v, %v", revs, err)
 	}
@@ -60,7 +59,7 @@ func Shown(t testing.TB, r Reader, key analytics.Key) int32 {
 		t.Fatalf("readers see %d rows of %v, the totals are %v", len(rows), revs, totals[0])
 	}
 	for _, row := range rows {
-		if row.Human != int64(number) {
+		if row.Counts[0] != int64(number) {
 			t.Fatalf("readers see %+v in revision %d", row, number)
 		}
 	}
@@ -70,7 +69,7 @@ func Shown(t testing.TB, r Reader, key analytics.Key) int32 {
 // shownAgents is Shown of a window of agents as [Window] makes it.
 func shownAgents(t testing.TB, r Reader, key analytics.Key) int32 {
 	t.Helper()
-	rows, revs, err := r.Agents(key)
+	rows, revs, err := r.Rows(key)
 	if err != nil || len(revs) > 1 {
 		t.Fatalf("readers see revisions %v, %v", revs, err)
 	}
@@ -79,32 +78,33 @@ func shownAgents(t testing.TB, r Reader, key analytics.Key) int32 {
 	}
 	number, pages, site := revs[0].Number, int64(0), 0
 	for _, row := range rows {
-		if row.Path == "" {
+		if row.Path() == "" {
 			site++
 		} else {
 			pages++
 		}
 	}
 	for _, row := range rows {
-		if row.Visitors != int64(number) || site != 2 || pages != max(row.Requests-row.Visitors, 0) {
+		visitors, requests := row.Counts[0], row.Counts[1]
+		if visitors != int64(number) || site != 2 || pages != max(requests-visitors, 0) {
 			t.Fatalf("readers see %d rows of the site, %d others, and %+v in revision %d", site, pages, row, number)
 		}
 	}
 	return number
 }
 
-// FileRows returns what [Reader.Visitors] and [Reader.Agents] do, for a sink of files: each calls its
-// argument for each file of a window that readers see, and of yields the rows of one.
-func FileRows[R any](
-	of func(*archive.File) iter.Seq2[R, error], each func(f func(path string, rev analytics.Revision) error) error,
-) (rows []R, revs []analytics.Revision, err error) {
+// FileRows returns what [Reader.Rows] does, for a sink of files: each calls its
+// argument for each file of a window that readers see.
+func FileRows(
+	each func(f func(path string, rev analytics.Revision) error) error,
+) (rows []analytics.Record, revs []analytics.Revision, err error) {
 	err = each(func(path string, rev analytics.Revision) error {
 		revs = append(revs, rev)
 		file, err := archive.Open(path)
 		if err != nil {
 			return err
 		}
-		for row, err := range of(file) {
+		for row, err := range file.Rows() {
 			if err != nil {
 				return err
 			}

@@ -38,9 +38,8 @@ type Memory struct {
 }
 
 type memoryWindow struct {
-	rev    analytics.Revision
-	rows   []analytics.Row
-	agents []analytics.AgentRow
+	rev  analytics.Revision
+	rows []analytics.Record
 	// fault, if any, is the error that this window yields.
 	fault error
 }
@@ -70,14 +69,11 @@ func (s *Memory) Replace(ctx context.Context, w sinks.Sealed) error {
 		return sinks.NotOffered(rev.Report)
 	}
 	read := memoryWindow{rev: rev}
-	var err error
-	if rev.Report == analytics.AgentsReport {
-		read.agents, err = sinks.Agents.Read(w)
-	} else {
-		read.rows, err = sinks.Visitors.Read(w)
-	}
-	if err != nil {
-		return err
+	for row, err := range w.Rows() {
+		if err != nil {
+			return err
+		}
+		read.rows = append(read.rows, row)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -128,10 +124,9 @@ func (s *Memory) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks
 	}
 }
 
-func (w memoryWindow) Revision() analytics.Revision                 { return w.rev }
-func (w memoryWindow) Rows() iter.Seq2[analytics.Row, error]        { return List(w.rows...) }
-func (w memoryWindow) Agents() iter.Seq2[analytics.AgentRow, error] { return List(w.agents...) }
-func (w memoryWindow) Open() (io.ReadCloser, error)                 { return nil, errors.ErrUnsupported }
+func (w memoryWindow) Revision() analytics.Revision             { return w.rev }
+func (w memoryWindow) Rows() iter.Seq2[analytics.Record, error] { return List(w.rows...) }
+func (w memoryWindow) Open() (io.ReadCloser, error)             { return nil, errors.ErrUnsupported }
 
 // Window writes a window to a file in dir.
 func (s *Memory) Window(_ context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
@@ -141,7 +136,7 @@ func (s *Memory) Window(_ context.Context, rev analytics.Revision, dir string) (
 	if !ok || w.fault != nil {
 		return nil, nil, fmt.Errorf("memory sink: %s is not there: %w", rev.Key, errors.Join(w.fault, fs.ErrNotExist))
 	}
-	return sinks.FileOf(dir, w.rev, w)
+	return sinks.WindowFile(dir, w.rev, w.Rows())
 }
 
 // Put makes the sink show a window, as it may look after damage: rows that are
@@ -152,7 +147,11 @@ func (s *Memory) Put(rev analytics.Revision, rows []analytics.Row, fault error) 
 	if s.windows == nil {
 		s.windows = map[analytics.Key]memoryWindow{}
 	}
-	s.windows[rev.Key] = memoryWindow{rev: rev, rows: rows, fault: fault}
+	w := memoryWindow{rev: rev, fault: fault}
+	for _, row := range rows {
+		w.rows = append(w.rows, analytics.RecordOf(row))
+	}
+	s.windows[rev.Key] = w
 }
 
 // Remove makes the sink lose a window.
@@ -162,27 +161,16 @@ func (s *Memory) Remove(key analytics.Key) {
 	delete(s.windows, key)
 }
 
-// Visitors returns the rows of a window and the revisions they come from, at
+// Rows returns the rows of a window and the revisions they come from, at
 // most one.
-func (s *Memory) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
+func (s *Memory) Rows(key analytics.Key) ([]analytics.Record, []analytics.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.windows[key]
-	if !ok || w.rev.TotalsOnly() {
+	if !ok || w.fault != nil || len(w.rows) == 0 {
 		return nil, nil, nil
 	}
 	return slices.Clone(w.rows), []analytics.Revision{w.rev}, nil
-}
-
-// Agents is Visitors for a window of the report of agents.
-func (s *Memory) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w, ok := s.windows[key]
-	if !ok || w.fault != nil {
-		return nil, nil, nil
-	}
-	return slices.Clone(w.agents), []analytics.Revision{w.rev}, nil
 }
 
 // Totals returns the revision of a window, or nothing without such a window.

@@ -65,22 +65,29 @@ func (w Window) Revision() analytics.Revision { return w.Rev }
 func (w Window) Open() (io.ReadCloser, error) { return nil, errors.New("a window without a file") }
 
 // Rows yields the rows.
-func (w Window) Rows() iter.Seq2[analytics.Row, error] {
+func (w Window) Rows() iter.Seq2[analytics.Record, error] {
+	if w.Rev.Report == analytics.AgentsReport {
+		return analytics.Records(w.agents())
+	}
+	return analytics.Records(w.visitors())
+}
+
+func (w Window) visitors() iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		tail := strings.Repeat("x", max(w.Size-20, 0))
 		for i := range w.Rev.Rows - w.Lacks {
 			path := fmt.Sprintf("/docs/page-%08d%s", i, tail)
-			if !yield(analytics.Row{Path: path, Human: int64(w.Rev.Number), AI: 7,
-				Total: int64(w.Rev.Number) + 3}, nil) {
+			if !yield(analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(w.Rev.Number), AI: 7,
+				Total: int64(w.Rev.Number) + 3}}, nil) {
 				return
 			}
 		}
 	}
 }
 
-// Agents yields the rows of a window of agents: its revision is in Visitors of each, and its number
+// agents are the rows of a window of agents: its revision is in Visitors of each, and its number
 // of rows in Requests.
-func (w Window) Agents() iter.Seq2[analytics.AgentRow, error] {
+func (w Window) agents() iter.Seq2[analytics.AgentRow, error] {
 	return func(yield func(analytics.AgentRow, error) bool) {
 		site := siteAgents(w.Rev.Number, w.Rev.Rows)
 		for _, row := range site {
@@ -148,21 +155,19 @@ func Whole(t *testing.T, r Reader, revs ...analytics.Revision) (visitors, totals
 // carry, and those of the site: a table of agents has both.
 func seen(t *testing.T, r Reader, key analytics.Key) (n int64, carried, totals []analytics.Revision) {
 	t.Helper()
-	if key.Report == analytics.AgentsReport {
-		rows, carried, err := r.Agents(key)
-		Check(t, err)
-		for _, row := range rows {
-			if row.Path != "" {
-				n++
-			}
+	rows, carried, err := r.Rows(key)
+	Check(t, err)
+	for _, row := range rows {
+		if !key.Report.Shape().IsOfSite(row) {
+			n++
 		}
+	}
+	if key.Report.Shape().Site {
 		return n, carried, carried
 	}
-	rows, carried, err := r.Visitors(key)
-	Check(t, err)
 	totals, err = r.Totals(key)
 	Check(t, err)
-	return int64(len(rows)), carried, totals
+	return n, carried, totals
 }
 
 // Agreed fails unless List and then Revisions yield just one revision, one of revs, and
@@ -183,7 +188,7 @@ func Agreed(t *testing.T, s sinks.Sink, r Reader, revs ...analytics.Revision) {
 	}
 	want := yielded[0].Number
 	visitors, totals := Whole(t, r, revs...)
-	if yielded[0].TotalsOnly() && yielded[0].Report != analytics.AgentsReport {
+	if yielded[0].TotalsOnly() && !yielded[0].Report.Shape().Site {
 		visitors += want // is 0
 	}
 	if totals != want || visitors != want {
@@ -254,7 +259,7 @@ func VisitorsOnly(t *testing.T, s, both sinks.Sink, r Reader, visitors, agents s
 		t.Errorf("before its first window, agents are %+v, %v; a table of them %t", shown, fault, made())
 	}
 	Replace(t, both, agents)
-	if rows, _, err := r.Agents(key); len(rows) == 0 || err != nil || !made() {
+	if rows, _, err := r.Rows(key); len(rows) == 0 || err != nil || !made() {
 		t.Errorf("readers see %d rows of agents, %v; a table of them %t", len(rows), err, made())
 	}
 	refusesAgents(t, s, agents)

@@ -11,7 +11,6 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,13 +25,12 @@ import (
 // Reader sees what users of the sink see, and nothing more: the views of ClickHouse,
 // or every file that a glob finds.
 type Reader interface {
-	// Visitors returns the rows of the window, in any order, and each different
+	// Rows returns the rows of the window, in any order, and each different
 	// revision that they carry. Totals and Rows of those revisions may be unset;
 	// where the window has no row, so may the list.
-	Visitors(analytics.Key) ([]analytics.Row, []analytics.Revision, error)
-	// Agents is Visitors for a window of the report of agents, with the rows of the site.
-	Agents(analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error)
-	// Totals returns the rows of site totals of the window; page_count is Rows.
+	Rows(analytics.Key) ([]analytics.Record, []analytics.Revision, error)
+	// Totals returns the rows of site totals of the window, of a report that has them beside its rows; page_count
+	// is Rows.
 	Totals(analytics.Key) ([]analytics.Revision, error)
 }
 
@@ -134,28 +132,24 @@ func (s *suite) shows(w sinks.Sealed) {
 func (s *suite) differs(w sinks.Sealed) string {
 	s.Helper()
 	rev := w.Revision()
-	if rev.Report == analytics.AgentsReport {
-		rows, carried, err := s.read.Agents(rev.Key)
-		if err != nil {
-			s.Fatalf("read agents: %v", err)
-		}
-		want := read(s.T, &sinks.Agents, w)
-		return rowsDiffer(want, rows, analytics.AgentRow.Compare) + carriedDiffer(rev, len(want), carried)
-	}
-	rows, carried, err := s.read.Visitors(rev.Key)
+	shape := rev.Report.Shape()
+	rows, carried, err := s.read.Rows(rev.Key)
 	if err != nil {
-		s.Fatalf("read visitors: %v", err)
+		s.Fatalf("read %s: %v", shape.Name, err)
+	}
+	want := read(s.T, w)
+	diff := rowsDiffer(want, rows, shape.Compare) + carriedDiffer(rev, len(want), carried)
+	if shape.Site {
+		return diff
 	}
 	totals, err := s.read.Totals(rev.Key)
 	if err != nil {
 		s.Fatalf("read totals: %v", err)
 	}
-	want := read(s.T, &sinks.Visitors, w)
-	return rowsDiffer(want, rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) }) +
-		carriedDiffer(rev, len(want), carried) + cmp.Diff([]analytics.Revision{rev}, totals)
+	return diff + cmp.Diff([]analytics.Revision{rev}, totals)
 }
 
-func rowsDiffer[R comparable](want, got []R, compare func(a, b R) int) string {
+func rowsDiffer(want, got []analytics.Record, compare func(a, b analytics.Record) int) string {
 	slices.SortFunc(got, compare)
 	if slices.Equal(want, got) {
 		return ""
@@ -185,10 +179,12 @@ func bare(rev analytics.Revision) analytics.Revision {
 }
 
 // read returns the rows of w.
-func read[R any](t testing.TB, d *sinks.Dataset[R], w sinks.Sealed) []R {
+func read(t testing.TB, w sinks.Sealed) (rows []analytics.Record) {
 	t.Helper()
-	rows, err := d.Read(w)
-	Check(t, err)
+	for row, err := range w.Rows() {
+		Check(t, err)
+		rows = append(rows, row)
+	}
 	return rows
 }
 
@@ -219,12 +215,11 @@ func Of(report analytics.Report, key analytics.Key) analytics.Key {
 func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) *archive.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "window")
-	var err error
+	records := analytics.Records(rows)
 	if rev.Report == analytics.AgentsReport {
-		_, err = archive.Write(path, rev, agentsOf(rev, rows))
-	} else {
-		_, err = archive.Write(path, rev, rows)
+		records = analytics.Records(agentsOf(rev, rows))
 	}
+	_, err := archive.Write(path, rev, records)
 	Check(t, err)
 	f, err := archive.Open(path)
 	Check(t, err)
@@ -301,7 +296,8 @@ func pagesOf(n int, number int32) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for i := range n {
 			human := int64(number)*1_000_000 + int64(i)
-			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: human, AI: 7, Total: human + 3},
+			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Totals: analytics.Totals{Human: human, AI: 7,
+				Total: human + 3}},
 				nil) {
 				return
 			}

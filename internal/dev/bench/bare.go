@@ -73,7 +73,7 @@ func archivedRows(paths []string) iter.Seq[archivedRow] {
 		for i, path := range paths {
 			f := must.Get(archive.Open(path))
 			window := f.Revision()
-			for row, err := range f.Rows() {
+			for row, err := range analytics.Rows[analytics.Row](f.Rows()) {
 				must.Do(err)
 				if !yield(archivedRow{row, &window, uint64(i)}) {
 					return

@@ -58,7 +58,7 @@ func check(o order) any {
 				f.Rows += r.NumRows()
 				return r.Close()
 			}
-			for r, err := range w.Rows() {
+			for r, err := range analytics.Rows[analytics.Row](w.Rows()) {
 				must.Do(err)
 				f.Rows++
 				read += hash(w.Revision().From, visitor{r.Path, r.Human, r.AI, r.Total})

@@ -87,7 +87,8 @@ var paths = []string{
 	"/blog/2026/09/agents-read-docs",
 	"/llms.txt", `/search?q="<script>alert(1)</script>`,
 	"/docs/guides/webhooks/verify-signatures-and-replay-protection-for-high-volume-endpoints",
-	"/עברית/מדריך/התחלה", "/docs/emoji/🚀-launch-👩‍💻", "/docs/api/errors", "/pricing", "/changelog",
+	"/עברית/מדריך/התחלה", "/docs/emoji/🚀-launch-👩‍💻", "/docs/api/errors", "/pricing",
+	"/changelog",
 }
 
 // Plain is a path as a picture for people shows it: without markup and letters that the
@@ -114,7 +115,8 @@ func Pages(r analytics.Revision, extra string) (rows []analytics.Row) {
 		}
 		v := float64(r.Totals.Total) * .62 * math.Pow(.86, float64(i)) * (.9 + .2*random.Float64())
 		ai := .2 + .4*random.Float64()
-		row := analytics.Row{Path: path, Human: int64(v * (1.05 - ai)), AI: int64(v * ai), Total: int64(v)}
+		row := analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(v * (1.05 - ai)), AI: int64(v * ai),
+			Total: int64(v)}}
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(b.Total, a.Total) })

@@ -193,13 +193,13 @@ func (w window) seal(t *testing.T) *archive.File {
 	t.Helper()
 	if w.Report == analytics.AgentsReport {
 		path := filepath.Join(t.TempDir(), "window")
-		_, err := archive.Write(path, w.Revision, func(yield func(analytics.AgentRow, error) bool) {
+		_, err := archive.Write(path, w.Revision, analytics.Records[analytics.AgentRow](func(yield func(analytics.AgentRow, error) bool) {
 			for _, row := range w.agents {
 				if !yield(row, nil) {
 					return
 				}
 			}
-		})
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}

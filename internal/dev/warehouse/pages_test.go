@@ -68,7 +68,8 @@ func randomSite(t *testing.T, seed uint64, dir string) {
 					for _, path := range sitePaths {
 						if random.IntN(5) > 0 {
 							n := totals(cmp.Or(random.Int64N(3)*400, 4)) // many are equal
-							rows = append(rows, analytics.Row{Path: path, Human: n.Human, AI: n.AI, Total: n.Total})
+							rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: n.Human, AI: n.AI,
+								Total: n.Total}})
 						}
 					}
 					rev.Rows = int64(len(rows))

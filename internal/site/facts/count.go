@@ -49,7 +49,8 @@ func (s *Store) CountVisitors(ctx context.Context, project string, from, to anal
 	}
 	for i, n := range pages {
 		if n.Total > 0 {
-			a.Rows = append(a.Rows, analytics.Row{Path: names[i], Human: n.Human, AI: n.AI, Total: n.Total})
+			a.Rows = append(a.Rows, analytics.Row{Path: names[i], Totals: analytics.Totals{Human: n.Human, AI: n.AI,
+				Total: n.Total}})
 		}
 	}
 	slices.SortFunc(a.Rows, analytics.ByVisitors)

@@ -96,7 +96,8 @@ func (c *Counter) Part(i int) analytics.Totals {
 func (c *Counter) Rows(paths []string) (rows []analytics.Row) {
 	for i := range min(len(paths), len(c.parts)) {
 		if n := c.Part(i); n.Total > 0 {
-			rows = append(rows, analytics.Row{Path: paths[i], Human: n.Human, AI: n.AI, Total: n.Total})
+			rows = append(rows, analytics.Row{Path: paths[i], Totals: analytics.Totals{Human: n.Human, AI: n.AI,
+				Total: n.Total}})
 		}
 	}
 	slices.SortFunc(rows, analytics.ByVisitors)

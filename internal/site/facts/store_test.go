@@ -140,7 +140,8 @@ func (m *model) want(from, to analytics.Date) Visitors {
 	}
 	var a Visitors
 	for path, s := range sets {
-		r := analytics.Row{Path: path, Human: int64(len(s[Human])), AI: int64(len(s[AI])), Total: int64(len(s[2]))}
+		r := analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(len(s[Human])), AI: int64(len(s[AI])),
+			Total: int64(len(s[2]))}}
 		if path == "" {
 			a.Totals = analytics.Totals{Human: r.Human, AI: r.AI, Total: r.Total}
 			continue
@@ -192,10 +193,10 @@ func checkBounds(t *testing.T, v Visitors, a Agents) {
 			t.Fatalf("%+v: fewer requests than readers, or none", r)
 		}
 	}
-	for _, r := range append(v.Rows, analytics.Row{Human: v.Totals.Human, AI: v.Totals.AI}) {
+	for _, r := range append(v.Rows, analytics.Row{Totals: analytics.Totals{Human: v.Totals.Human, AI: v.Totals.AI}}) {
 		for _, of := range []analytics.Audience{analytics.Human, analytics.AI} {
 			k := key{r.Path, of}
-			if n := r.Totals().Of(of); n < most[k] || n > sum[k] {
+			if n := r.Totals.Of(of); n < most[k] || n > sum[k] {
 				t.Fatalf("%+v, but the largest agent of %s has %d, all %d", r, of, most[k], sum[k])
 			}
 		}

@@ -1,0 +1,362 @@
+package analytics
+
+import (
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Report is a report of the service, and a dataset. Its text is the last element of its path in the API.
+type Report uint8
+
+// The reports. Their numbers are stored in the state.
+const (
+	// VisitorsReport has a [Row] for each page.
+	VisitorsReport Report = iota
+	// AgentsReport has an [AgentRow] for each agent on each path.
+	AgentsReport
+)
+
+// shapes is the table of reports: one more report is one more line here, and the type of its rows.
+var shapes = [...]*Shape{
+	VisitorsReport: newShape(Shape{
+		Name: "visitors", row: reflect.TypeFor[Row](),
+		About: "unique visitors of each page in each window", AboutSite: "unique visitors of the whole site in each window",
+		counter: countTotals,
+	}),
+	AgentsReport: newShape(Shape{
+		Name: "agents", row: reflect.TypeFor[AgentRow](),
+		About: "unique readers and requests of each agent on each path in each window",
+		Order: []string{"agent", "audience", "found"}, Site: true, Check: checkAgent, counter: countAgents,
+	}),
+}
+
+// Reports are all of them.
+var Reports = func() (all []Report) {
+	for i := range shapes {
+		all = append(all, Report(i))
+	}
+	return all
+}()
+
+// Shape is what tells a report from the others, wherever its rows are read, stored or shown.
+type Shape struct {
+	Name string
+	// About says what the rows are, AboutSite what totals beside them are.
+	About, AboutSite string
+	// Columns are the fields of the type of the rows, as JSON names them: texts, the path first, then truths, then
+	// counts. The counts are also the totals of the site.
+	Columns []Column
+	// Order names the columns by which rows of one path are sorted. No two rows have the same path and
+	// the same values there.
+	Order []string
+	// Site: the rows without a path are rows of the site; otherwise its totals are counts beside the rows.
+	Site bool
+	// Check returns an error of a row that no window has.
+	Check func(Record) error
+
+	row                   reflect.Type
+	counter               func(*Sum) func(Record)
+	texts, truths, counts int
+	order                 []int // the indexes of Order in Columns
+}
+
+// Column is a column of a report.
+type Column struct {
+	Name  string
+	Kind  Kind
+	About string // for readers of the tables; empty if the name says it
+}
+
+// Kind is the type of a column.
+type Kind uint8
+
+// The kinds.
+const (
+	Text Kind = iota
+	Truth
+	Count
+)
+
+// The most columns of each kind that a report has.
+const (
+	maxTexts  = 4
+	maxTruths = 1
+	maxCounts = 4
+)
+
+// Record is a row of any report: its values by kind, in the order of [Shape.Columns]. Values beyond the columns are
+// zero.
+type Record struct {
+	Texts  [maxTexts]string // the path first
+	Truths [maxTruths]bool
+	Counts Counts
+}
+
+// Counts are the counts of a row or of a site, in the order of [Shape.Columns].
+type Counts [maxCounts]int64
+
+// Path is the path of the row; empty for a row of the site.
+func (r Record) Path() string { return r.Texts[0] }
+
+// Fields are the columns of one row, by kind and in the order of [Shape.Columns].
+type Fields struct {
+	Texts  []*string
+	Truths []*bool
+	Counts []*int64
+}
+
+// All are the fields in the order of the columns.
+func (f Fields) All() (all []any) {
+	for _, text := range f.Texts {
+		all = append(all, text)
+	}
+	for _, truth := range f.Truths {
+		all = append(all, truth)
+	}
+	for _, count := range f.Counts {
+		all = append(all, count)
+	}
+	return all
+}
+
+func newShape(s Shape) *Shape {
+	s.Columns = columnsOf(s.row)
+	for i, c := range s.Columns {
+		*[...]*int{Text: &s.texts, Truth: &s.truths, Count: &s.counts}[c.Kind]++
+		if slices.Contains(s.Order, c.Name) {
+			s.order = append(s.order, i)
+		}
+	}
+	return &s
+}
+
+// Fields are the columns of a record.
+func (s *Shape) Fields(r *Record) (f Fields) {
+	for i := range s.texts {
+		f.Texts = append(f.Texts, &r.Texts[i])
+	}
+	for i := range s.truths {
+		f.Truths = append(f.Truths, &r.Truths[i])
+	}
+	for i := range s.counts {
+		f.Counts = append(f.Counts, &r.Counts[i])
+	}
+	return f
+}
+
+// Sum returns a function that adds up the rows of a window in their order, and their sum.
+func (s *Shape) Sum() (add func(Record), sum *Sum) {
+	sum = new(Sum)
+	count := s.counter(sum)
+	return func(r Record) {
+		s.Checksum(&sum.Checksum, r)
+		count(r)
+	}, sum
+}
+
+// Counter returns a function that adds up rows in any order, perhaps without their path: without a checksum, which
+// takes longer than the rest, and where the report has rows of the site only their number.
+func (s *Shape) Counter(sum *Sum) func(Record) {
+	if s.Site {
+		return func(Record) { sum.Rows++ }
+	}
+	return s.counter(sum)
+}
+
+// CountNames are the names of the counts.
+func (s *Shape) CountNames() (names []string) {
+	for _, c := range s.Columns[s.texts+s.truths:] {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// IsOfSite reports whether a row is a row of the site.
+func (s *Shape) IsOfSite(r Record) bool { return s.Site && r.Path() == "" }
+
+// Compare orders rows by path and Order; false comes before true.
+func (s *Shape) Compare(a, b Record) int {
+	if c := strings.Compare(a.Texts[0], b.Texts[0]); c != 0 {
+		return c
+	}
+	for _, i := range s.order {
+		if i < s.texts {
+			if c := strings.Compare(a.Texts[i], b.Texts[i]); c != 0 {
+				return c
+			}
+		} else if truth := a.Truths[i-s.texts]; truth != b.Truths[i-s.texts] {
+			if truth {
+				return 1
+			}
+			return -1
+		}
+	}
+	return 0
+}
+
+// Describe names a row in an error.
+func (s *Shape) Describe(r Record) string {
+	text := fmt.Sprintf("path %q", r.Path())
+	for n, i := range s.order {
+		before := ", "
+		switch {
+		case n == 0:
+			before = " with "
+		case n == len(s.order)-1:
+			before = " and "
+		}
+		text += before + s.Columns[i].Name
+		if i < s.texts {
+			text += fmt.Sprintf(" %q", r.Texts[i])
+		} else {
+			text += fmt.Sprintf(" %t", r.Truths[i-s.texts])
+		}
+	}
+	return text
+}
+
+// Checksum adds a row to a checksum.
+func (s *Shape) Checksum(c *Checksum, r Record) {
+	var space [256]byte
+	b := append(space[:0], r.Texts[0]...)
+	for _, text := range r.Texts[1:s.texts] {
+		b = append(append(b, 0), text...)
+	}
+	for _, truth := range r.Truths[:s.truths] {
+		b = append(b, 0, '0')
+		if truth {
+			b[len(b)-1] = '1'
+		}
+	}
+	for _, n := range r.Counts[:s.counts] {
+		b = strconv.AppendInt(append(b, 0), n, 10)
+	}
+	*c += Checksum(sipHash(b))
+}
+
+// Shape returns what rows of the report are like.
+func (r Report) Shape() *Shape { return shapes[r] }
+
+// ParseReport reads what String returns.
+func ParseReport(name string) (Report, error) {
+	var names []string
+	for _, r := range Reports {
+		names = append(names, r.String())
+	}
+	i := slices.Index(names, name)
+	if i < 0 {
+		return 0, fmt.Errorf("report %.40q: want %s", name, strings.Join(names, " or "))
+	}
+	return Report(i), nil
+}
+
+// String returns the name of r.
+func (r Report) String() string { return r.Shape().Name }
+
+// MarshalText returns the name of r.
+func (r Report) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the name of a report.
+func (r *Report) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseReport(string(text))
+	return err
+}
+
+// RowType is the type of the rows of one report, for code that is about this report alone.
+type RowType interface{ Row | AgentRow }
+
+// columnsOf returns the columns of a type of rows.
+func columnsOf(row reflect.Type) (columns []Column) {
+	for _, f := range reflect.VisibleFields(row) {
+		if !f.Anonymous {
+			columns = append(columns, Column{f.Tag.Get("json"), kinds[f.Type.Kind()], f.Tag.Get("about")})
+		}
+	}
+	return columns
+}
+
+var kinds = map[reflect.Kind]Kind{reflect.String: Text, reflect.Bool: Truth, reflect.Int64: Count}
+
+// fieldsOf returns the fields of a row, which can be set.
+func fieldsOf(row reflect.Value) (fields Fields) {
+	for i := range row.NumField() {
+		switch f := row.Field(i); f.Kind() {
+		case reflect.String:
+			fields.Texts = append(fields.Texts, f.Addr().Convert(reflect.TypeFor[*string]()).Interface().(*string))
+		case reflect.Bool:
+			fields.Truths = append(fields.Truths, f.Addr().Interface().(*bool))
+		case reflect.Int64:
+			fields.Counts = append(fields.Counts, f.Addr().Interface().(*int64))
+		case reflect.Struct:
+			inner := fieldsOf(f)
+			fields.Counts = append(fields.Counts, inner.Counts...)
+		}
+	}
+	return fields
+}
+
+// ReportOf returns the report whose rows have a type.
+func ReportOf[R RowType]() Report {
+	return Report(slices.IndexFunc(shapes[:], func(s *Shape) bool { return s.row == reflect.TypeFor[R]() }))
+}
+
+// rowFields returns the report of a row, and its fields.
+func rowFields[R RowType](row *R) (Report, Fields) {
+	return ReportOf[R](), fieldsOf(reflect.ValueOf(row).Elem())
+}
+
+// copyFields sets the fields of one row to the values of another.
+func copyFields(to, from Fields) {
+	for i, text := range to.Texts {
+		*text = *from.Texts[i]
+	}
+	for i, truth := range to.Truths {
+		*truth = *from.Truths[i]
+	}
+	for i, count := range to.Counts {
+		*count = *from.Counts[i]
+	}
+}
+
+// Rows yields records as rows of the type of their report.
+func Rows[R RowType](records iter.Seq2[Record, error]) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		var row R
+		var record Record
+		report, to := rowFields(&row)
+		from := report.Shape().Fields(&record)
+		var err error
+		for record, err = range records {
+			if copyFields(to, from); !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// Records yields rows as records of their report.
+func Records[R RowType](rows iter.Seq2[R, error]) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		var row R
+		var record Record
+		report, from := rowFields(&row)
+		to := report.Shape().Fields(&record)
+		var err error
+		for row, err = range rows {
+			if copyFields(to, from); !yield(record, err) {
+				return
+			}
+		}
+	}
+}
+
+// RecordOf returns a row as a record of its report.
+func RecordOf[R RowType](row R) (record Record) {
+	report, from := rowFields(&row)
+	copyFields(report.Shape().Fields(&record), from)
+	return record
+}
