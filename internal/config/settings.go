@@ -12,11 +12,10 @@ import (
 
 const prefix = "DOCGAUGE_"
 
-// Config holds the settings, one field per variable. Its tags are the source of their names, defaults, meanings and
-// groups; a tag cannot be wrapped, so its line is as long as it must be. Names are whole: given a prefix, envconfig
-// would read GITHUB_TOKEN where DOCGAUGE_GITHUB_TOKEN is unset, and a field without a name by the field's own.
-//
-// A secret NAME can also be given as a file, by NAME_FILE. Further tags:
+// Config holds the settings, one field per variable, on lines that are long because a tag cannot be wrapped. A secret
+// NAME can also be given as a file, by NAME_FILE. Names are whole: given a prefix, envconfig would read GITHUB_TOKEN
+// where DOCGAUGE_GITHUB_TOKEN is unset. It reads every field that is not ignored. Our further tags:
+//   - group: the heading that this setting and those after it are listed under
 //   - live: a running process reads the file of the secret again by itself
 //   - fixed: serve cannot change the setting while it runs, because other processes depend on it
 //   - range: the least and the greatest value
