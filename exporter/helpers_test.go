@@ -79,6 +79,7 @@ func rich() view.Snapshot {
 				Until: noon.Add(time.Hour)},
 		},
 		Queue: &view.Queue{
+			Refused: []string{"prj_b"},
 			Prompts: []view.StateCount{
 				{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1},
 				{Project: "prj_b", State: "active"},

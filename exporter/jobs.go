@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -65,6 +66,9 @@ var jobFamilies = []Metric{
 				emit.flag(s.Queue.Paused == reason || reason == pausedFolder && s.Queue.Problem != "", reason)
 			}
 		}),
+	define(groupJobs, "agent_project_refused", typeGauge, "project",
+		"1 while the service refuses agent jobs of the project (403) with a key that it accepts otherwise, else 0."+cached,
+		ofProjects(func(s *view.Snapshot, p view.Project, emit emit) { emit.flag(slices.Contains(s.Queue.Refused, p.ID)) })),
 	define(groupJobs, "agent_cap_limit", typeGauge, "cap",
 		"Maximum number of agent jobs, by cap: day (begun within 24 hours) or active, or of pull requests: "+
 			"open_pull_requests, or cost of the jobs begun within 24 hours: cost; all projects together; 0 is "+

@@ -76,6 +76,14 @@ func OpenReading(c config.Config, log *slog.Logger, now func() time.Time) (*App,
 	return open(c, log, now, stores(state.OpenExisting))
 }
 
+// OpenCheck opens the state, unless another docgauge must migrate it, and the sinks, for a command that tries each.
+// Those that cannot be opened are nil, and stateErr or sinkErr says why.
+func OpenCheck(c config.Config, log *slog.Logger, now func() time.Time) (a *App, stateErr, sinkErr error) {
+	a = &App{Config: c, Log: log, Now: now}
+	stateErr = a.openState(state.OpenUnmigrated)
+	return a, stateErr, a.openSinks()
+}
+
 // open does the steps, and undoes them if one fails.
 func open(
 	c config.Config, log *slog.Logger, now func() time.Time, steps ...func(*App) error,
@@ -100,22 +108,33 @@ func lock(take func(dir string) (*state.Lock, error)) func(*App) error {
 }
 
 func stores(open func(dir string) (*state.DB, error)) func(*App) error {
-	return func(a *App) (err error) {
-		if a.State, err = open(a.Config.StateDir); err != nil {
+	return func(a *App) error {
+		if err := a.openState(open); err != nil {
 			return err
 		}
+		return a.openSinks()
+	}
+}
+
+func (a *App) openState(open func(dir string) (*state.DB, error)) (err error) {
+	if a.State, err = open(a.Config.StateDir); err == nil {
 		a.closers = append(a.closers, a.State.Close)
+	}
+	return err
+}
+
+func (a *App) openSinks() (err error) {
+	c := a.Config
+	if a.State != nil {
 		// What the ledger has of a report is read and verified, also when the report is no longer exported.
-		c := a.Config
 		if c.Reports, err = a.State.Reports(context.Background(), c.Reports); err != nil {
 			return err
 		}
-		if a.Sinks, err = NewSinks(c); err != nil {
-			return err
-		}
-		a.closers = append(a.closers, func() error { return CloseSinks(a.Sinks) })
-		return nil
 	}
+	if a.Sinks, err = NewSinks(c); err == nil {
+		a.closers = append(a.closers, func() error { return CloseSinks(a.Sinks) })
+	}
+	return err
 }
 
 func (a *App) openLedger() (err error) {

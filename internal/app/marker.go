@@ -232,23 +232,25 @@ func (a *App) findNewer(ctx context.Context, t *traces, run int64, entries iter.
 	return a.State.SetDone(ctx, restoredDuty, newest)
 }
 
-// Misplaced returns, by sink, why it is considered the wrong place. Entries are those of the ledger.
-func (a *App) Misplaced(ctx context.Context, entries iter.Seq[*state.Entry]) map[string]error {
-	out := map[string]error{}
+// Misplaced returns why exports would refuse a sink: it is considered the wrong place. A sink or a state that cannot
+// be read is not a reason.
+func (a *App) Misplaced(ctx context.Context, s sinks.Sink) error {
+	if a.State == nil {
+		return nil
+	}
 	id, err := a.State.Identity(ctx)
 	if err != nil {
-		return out
+		return nil //nolint:nilerr // not a reason
 	}
-	for _, s := range a.Sinks {
-		m, err := a.readMarker(ctx, s.Name(), id.ID)
-		if err != nil || m != nil {
-			continue
-		}
-		if wrong, _ := a.misplacement(ctx, s, entries); wrong != nil {
-			out[s.Name()] = wrong
-		}
+	if m, err := a.readMarker(ctx, s.Name(), id.ID); err != nil || m != nil {
+		return nil //nolint:nilerr // not a reason
 	}
-	return out
+	ledger, err := coverage.Read(ctx, a.State, a.Now())
+	if err != nil {
+		return nil //nolint:nilerr // not a reason
+	}
+	wrong, _ := a.misplacement(ctx, s, ledger.All())
+	return wrong
 }
 
 // misplacement returns why a sink without a marker of this state is considered the wrong place: of a

@@ -75,7 +75,7 @@ func (m *meter) Observe(a docsapi.Attempt) {
 	sum := now.observed[at]
 	now.observed[at] = amount{sum.count + 1, sum.sum + a.Duration}
 	switch {
-	case (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden) && !a.IsReport():
+	case a.Status == http.StatusUnauthorized && !a.IsReport():
 		now.rejected[state.Labels(m.labels(a.Key)...)] = true
 	case a.Status/100 == 2:
 		labels := state.Labels(m.labels(a.Key)...)

@@ -54,6 +54,13 @@ func (a *App) NewQueue(changed func()) *jobs.Queue {
 	o := a.queueOptions()
 	o.Changed, o.Clock, o.Confirm = changed, a.API.Client.ClockError, a.API.ConfirmClock
 	o.KeyMark = func() string { return a.API.MarkOf(docsapi.KeyAdmin) + a.API.MarkOf(docsapi.KeyWrite) }
+	o.RefuseKey = func(creates bool) {
+		if name := docsapi.KeyWrite; creates && a.API.keys[name] != nil {
+			a.API.Meter.refuse(name)
+		} else {
+			a.API.RefuseKey()
+		}
+	}
 	o.Mark, o.Restored, o.Jitter, o.Logger = a.markBegun, a.isRestored, clock.Jitter, a.Log
 	return jobs.New(o, a.API.Client, a.State)
 }

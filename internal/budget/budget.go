@@ -98,7 +98,7 @@ type Options struct {
 	// Now is the clock of the log.
 	Now func() time.Time
 	// Confirm asks the service whether Now is right, past every budget. An error means that it is not. It
-	// is called when a slot depends on that; nil means that Now is always right.
+	// is called when a slot depends on that, and after a 429; nil means that Now is always right.
 	Confirm func(ctx context.Context) error
 }
 
@@ -248,7 +248,7 @@ func (b *Budget) charge(ctx context.Context) (*entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		refusal := &exhaustedError{b.opts.Name, b.opts.Limit, free, cooldown.Equal(free)}
+		refusal := &exhaustedError{b.opts.Name, b.opts.Limit, free, !cooldown.Before(free)}
 		var enough bool
 		if wait, enough = b.takePatience(refusal); !enough {
 			return nil, refusal
@@ -318,6 +318,9 @@ func (b *Budget) throttle(ctx context.Context, resp *http.Response) error {
 	throttled := resp.StatusCode == http.StatusTooManyRequests
 	if !throttled && (resp.StatusCode >= http.StatusMultipleChoices || !backedOff) {
 		return nil
+	}
+	if throttled && b.opts.Confirm != nil {
+		_ = b.opts.Confirm(ctx) // a cooldown by a clock that is not confirmed would begin anew once it is
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()

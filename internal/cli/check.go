@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -81,7 +83,7 @@ type checker struct {
 	Findings []checkFinding `json:"findings"`
 }
 
-func (a *Program) check(ctx context.Context, asJSON bool) error {
+func (a *Program) check(ctx context.Context, asJSON bool) (err error) {
 	cfg, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedServer)
 	if err != nil {
 		return err
@@ -89,16 +91,26 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 	c := &checker{program: a, config: cfg, asJSON: asJSON, Findings: []checkFinding{}}
 	projects, windows := format.Plural(len(cfg.Projects), "project"), format.Plural(len(cfg.Windows), "kind")
 	c.found("configuration", projects+", "+windows+" of window", nil)
-	stores, err := app.NewSinks(cfg)
-	misplaced := c.misplaced(ctx)
-	for _, s := range stores {
-		c.found("sink "+s.Name(), s.Location(), cmp.Or(s.Check(ctx), misplaced[s.Name()]))
-	}
-	if err = errors.Join(err, app.CloseSinks(stores)); err != nil {
+	opened, unopened, err := app.OpenCheck(cfg, a.logger(cfg), a.now)
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	if err != nil {
 		c.found("sinks", "", err)
 	}
-	if err := c.tryService(ctx); err != nil {
+	for _, s := range opened.Sinks {
+		err := s.Check(ctx)
+		if err == nil {
+			err = opened.Misplaced(ctx, s)
+		}
+		c.found("sink "+s.Name(), s.Location(), err)
+	}
+	dir, err := filepath.Abs(cfg.StateDir)
+	if err != nil {
 		return err
+	}
+	if c.found("state", dir, unopened); unopened == nil { // without the state no request may be sent
+		if err := c.tryService(ctx, opened.State); err != nil {
+			return err
+		}
 	}
 	if cfg.Textfile != "" {
 		c.found("textfile", cfg.Textfile, exporter.TryTextfile(cfg.Textfile))
@@ -116,20 +128,6 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 		c.found("key expiry", detail, err)
 	}
 	return c.end()
-}
-
-// misplaced returns, by sink, why exports refuse a place. A state that cannot be read is a finding of tryService.
-func (c *checker) misplaced(ctx context.Context) map[string]error {
-	a, err := app.OpenReading(c.config, c.program.logger(c.config), c.program.now)
-	if err != nil {
-		return nil
-	}
-	defer a.Close() //nolint:errcheck // it was only read
-	ledger, err := coverage.Read(ctx, a.State, c.program.now())
-	if err != nil {
-		return nil
-	}
-	return a.Misplaced(ctx, ledger.All())
 }
 
 // end prints the findings as JSON, if those are wanted, and returns an error if one of them failed.
@@ -171,35 +169,25 @@ func (c *checker) add(f checkFinding) {
 	c.printed = cmp.Or(c.printed, text.Err())
 }
 
-// tryService opens the state, without which no request may be sent, and requests the newest
-// day of each project. The state of an older docgauge, which may be in use, is not migrated.
-func (c *checker) tryService(ctx context.Context) (err error) {
-	dir, err := filepath.Abs(c.config.StateDir)
-	if err != nil {
-		return err
-	}
-	db, err := state.OpenUnmigrated(c.config.StateDir)
-	if c.found("state", dir, err); err != nil {
-		return nil //nolint:nilerr // it is reported
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+// tryService requests the newest day of each project and report. An error comes from the state.
+func (c *checker) tryService(ctx context.Context, db *state.DB) (err error) {
 	client, err := app.NewAPI(c.config, db, c.program.logger(c.config), c.program.now, 0, 1)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Flush(context.WithoutCancel(ctx))) }()
 	answered := ""
-	var refused error
+	var refused []checkFinding // whether the key is refused, or the project, the answers for the other projects show
 	for _, project := range c.config.Projects {
 		f, err := c.tryProject(ctx, db, client, project)
 		if err != nil {
 			return err
 		}
-		c.add(f)
 		if docsapi.IsUnauthorized(f.cause) {
-			refused = f.cause
+			refused = append(refused, f)
+			continue
 		}
-		if f.Result != checkOK {
+		if c.add(f); f.Result != checkOK {
 			continue
 		}
 		answered = cmp.Or(answered, project)
@@ -212,6 +200,12 @@ func (c *checker) tryService(ctx context.Context) (err error) {
 				c.add(f)
 			}
 		}
+	}
+	for _, f := range refused {
+		if answered != "" {
+			f.Detail = export.RefusedText(schedule.Source{Project: f.Project}, f.cause)
+		}
+		c.add(f)
 	}
 	switch {
 	case answered != "":
@@ -233,11 +227,15 @@ func (c *checker) tryReport(
 		return f, c.forgive(ctx, db, source)
 	}
 	name := f.Detail
-	if f, err = c.unanswered(ctx, db, client, f, err); f.Result == checkFail {
-		f.Detail += "; without it, remove " + source.Report.String() + " from DOCGAUGE_REPORTS: visitors are exported " +
-			"in any case"
+	f, err = c.unanswered(ctx, db, client, f, err)
+	switch failed, ok := errors.AsType[*docsapi.Error](f.cause); {
+	case docsapi.IsUnauthorized(f.cause):
+		f.Detail = export.RefusedText(source, f.cause)
+	case ok && failed.Outcome == docsapi.Permanent && failed.Status != http.StatusOK:
+		f.Detail = export.LackingText(source, failed)
+	default:
+		f.Detail = name + ": " + f.Detail
 	}
-	f.Detail = name + ": " + f.Detail
 	return f, err
 }
 

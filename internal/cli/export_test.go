@@ -3,6 +3,7 @@ package cli
 import (
 	"database/sql"
 	"errors"
+	"net"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
@@ -45,6 +47,45 @@ func TestAllErrorsAreTold(t *testing.T) {
 				t.Errorf("want %q in\n%s%s", text, out, log)
 			}
 		}
+	}
+}
+
+// TestCheckOfSinkThatIsDown: check asks a sink that is down once, also if the ledger has windows of it.
+func TestCheckOfSinkThatIsDown(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40})
+	var asked atomic.Int32
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			asked.Add(1)
+			c.Close()
+		}
+	}()
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(4).String())
+	p.run(t, "export")
+	p.env = append(p.env, "DOCGAUGE_SINKS=parquet,clickhouse", "DOCGAUGE_CLICKHOUSE_DSN=clickhouse://"+l.Addr().String()+"/x")
+	count := func() int32 {
+		asked.Store(0)
+		code, out, log := p.try(t, "check")
+		if code != exitFailed || !strings.Contains(out, "FAIL  sink clickhouse") {
+			t.Errorf("exit code %d:\n%s%s", code, out, log)
+		}
+		return asked.Load()
+	}
+	want := count()
+	db, err := state.Open(filepath.Join(p.dir, "state"))
+	check(t, err)
+	entries, err := db.Entries(t.Context())
+	check(t, err)
+	for _, e := range entries {
+		check(t, db.Committed(t.Context(), e.Revision, "clickhouse", time.Now()))
+	}
+	check(t, db.Close())
+	if got := count(); got != want || want == 0 {
+		t.Errorf("%d connections, want %d", got, want)
 	}
 }
 

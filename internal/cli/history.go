@@ -21,7 +21,7 @@ import (
 
 type historyOptions struct {
 	archive archiveOptions
-	page    string
+	page    *string
 	agent   string
 	since   string
 	last    int
@@ -29,6 +29,7 @@ type historyOptions struct {
 
 func (a *Program) historyCommand() *cobra.Command {
 	var o historyOptions
+	var page string
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "show the readers of the site, or of a page, window by window",
@@ -60,12 +61,15 @@ someone who comes on two days is one reader of the week.
 			if o.since != "" && cmd.Flags().Changed("last") {
 				return usageError{errors.New("--since, --last: want one of the two")}
 			}
+			if cmd.Flags().Changed("page") {
+				o.page = &page
+			}
 			return a.history(cmd.Context(), o)
 		},
 	}
 	o.archive.flags(cmd, string(analytics.Day))
 	f := cmd.Flags()
-	f.StringVar(&o.page, "page", "", "`path` of a page, as top has it (default: the site)")
+	f.StringVar(&page, "page", "", "`path` of a page, as top has it (default: the site)")
 	f.StringVar(&o.agent, "agent", "", "`name` of an agent, as top --by agent has it")
 	f.IntVar(&o.last, "last", 30, "how many windows to show")
 	f.StringVar(&o.since, "since", "", "the windows from this `day` on, YYYY-MM-DD")
@@ -123,8 +127,8 @@ func openWindows(ctx context.Context, c config.Config) (out []analytics.OpenWind
 func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	text := render.NewText(w)
 	readers := "readers of the site"
-	if h.Path != "" {
-		readers = "readers of " + h.Path
+	if h.Path != nil {
+		readers = "readers of " + format.Path(*h.Path)
 	}
 	if h.Granularity == analytics.Day {
 		readers += "; changes since a week before"
@@ -186,7 +190,7 @@ func windowState(state string, absent, known bool, verified *bool) string {
 type historyRow struct {
 	Project     string                `json:"project"`
 	Granularity analytics.Granularity `json:"granularity"`
-	Path        string                `json:"path"`
+	Path        *string               `json:"path"`
 	analytics.Window
 	query.HistoryNumbers
 	Previous struct{} // hides the columns of the former visitors: the row of that window has them

@@ -41,6 +41,7 @@ type Program struct {
 	Version, Commit, Branch string
 	Out, Err                io.Writer
 
+	// now is the clock; nil: the system's.
 	now func() time.Time
 	// progress shows how an export proceeds; log lines go through it, or through the
 	// status line of a queue.
@@ -59,15 +60,18 @@ type Program struct {
 }
 
 // ready returns the program with everything that commands use.
-func (p Program) ready(now func() time.Time) *Program {
-	p.now, p.progress, p.level = now, render.NewProgress(p.Err, now), new(slog.LevelVar)
+func (p Program) ready() *Program {
+	if p.now == nil {
+		p.now = time.Now
+	}
+	p.progress, p.level = render.NewProgress(p.Err, p.now), new(slog.LevelVar)
 	p.logTo, p.source = &switchWriter{to: p.progress}, config.ReadSource(config.EnvFile{}, nil)
 	return &p
 }
 
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
-	a := p.ready(time.Now)
+	a := p.ready()
 	if earlyFormat(args) == "json" { // for messages before there is a configuration
 		a.speakJSON()
 	}

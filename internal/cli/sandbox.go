@@ -14,6 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -164,7 +165,7 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringVar(&o.effect, "merge-effect", "",
 		"change of the synthetic readers of merged pages, such as +30% or human=+30%,ai=-10% (default none)")
 	f.StringVar(&pulls.Token, "github-api-token", "", "token that reading pull requests needs (default none)")
-	f.IntVar(&pulls.Limit, "github-api-limit", sandbox.DefaultGitHubLimit,
+	f.IntVar(&pulls.Limit, "github-api-limit", fake.DefaultLimit,
 		"requests about pull requests answered in an hour")
 
 	f = group(repoFlags)

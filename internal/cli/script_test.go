@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			os.Exit(Program{Version: "dev", Out: os.Stdout, Err: os.Stderr,
-				observe: stopAt(os.Getenv("STOP_AT"))}.Run(ctx, os.Args[1:]))
+				observe: stopAt(os.Getenv("STOP_AT")), now: clockAhead(os.Getenv("CLOCK_AHEAD"))}.Run(ctx, os.Args[1:]))
 		},
 	})
 }
@@ -59,6 +59,15 @@ type sharing struct{ *testing.M }
 func (m sharing) Run() int {
 	defer func() { _ = os.RemoveAll(sharedArchive.dir) }()
 	return m.M.Run()
+}
+
+// clockAhead returns a clock that is ahead by a duration; nil without one.
+func clockAhead(by string) func() time.Time {
+	ahead, err := time.ParseDuration(by)
+	if err != nil {
+		return nil
+	}
+	return func() time.Time { return time.Now().Add(ahead) }
 }
 
 // stopAt kills the process, with SIGKILL, at the nth step of a kind: "sealed:2".
@@ -365,7 +374,7 @@ func scriptSigterm(ts *testscript.TestScript, _ bool, _ []string) {
 
 // newProgram is a program in the test's process; everything it says goes to w.
 func newProgram(w io.Writer) *Program {
-	return Program{Version: "dev", Out: w, Err: w}.ready(time.Now)
+	return Program{Version: "dev", Out: w, Err: w}.ready()
 }
 
 var check = testbed.Check

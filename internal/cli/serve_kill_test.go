@@ -76,7 +76,7 @@ func (r killing) heals(t *testing.T, seen testbed.Series) (windows, rows int) {
 	if down := testbed.Fallen(seen, end); len(down) > 0 {
 		t.Errorf("after the last kill:\n%s", strings.Join(down, "\n"))
 	}
-	windows, rows = compareAll(t, r.Sandbox, filepath.Join(r.dir, "data"))
+	windows, rows = compareAll(t, r.Sandbox, filepath.Join(r.dir, "data"), sandbox.DefaultProject)
 	// Each window was committed once, by either process.
 	if got := end[committedSeries]; got != float64(windows) {
 		t.Errorf("%v windows were counted, %d are there", got, windows)

@@ -72,7 +72,7 @@ func TestReloadStorm(t *testing.T) {
 	if again := len(s.Requests()) - len(pages); again > reloads {
 		t.Errorf("%d of %d pages were requested again over %d reloads", again, len(pages), reloads)
 	}
-	windows, rows := compareAll(t, s.Sandbox, filepath.Join(p.dir, "data"))
+	windows, rows := compareAll(t, s.Sandbox, filepath.Join(p.dir, "data"), sandbox.DefaultProject)
 	if got := end[committedSeries]; got != float64(windows) || windows != 14 {
 		t.Errorf("%v windows were counted, %d are there", got, windows)
 	}

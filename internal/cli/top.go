@@ -205,7 +205,7 @@ func topTable(r query.TopReport) *render.Table {
 		if r.Changes != nil && p.Previous == nil {
 			change = "new"
 		}
-		cells := []string{strconv.Itoa(p.Rank), p.Path, format.Commas(p.Visitors.Of(by)), change, percent}
+		cells := []string{strconv.Itoa(p.Rank), format.Path(p.Path), format.Commas(p.Visitors.Of(by)), change, percent}
 		for _, a := range others {
 			cells = append(cells, format.Commas(p.Visitors.Of(a)))
 		}
@@ -237,7 +237,7 @@ func changeTable(r query.TopReport) *render.Table {
 	add := func(kind string, list query.PageList) {
 		for _, p := range list.Pages[:min(shownChanges, len(list.Pages))] {
 			change, percent := changeTexts(p)
-			table.Add(kind, p.Path, count(p.Previous), count(p.Visitors), change, percent)
+			table.Add(kind, format.Path(p.Path), count(p.Previous), count(p.Visitors), change, percent)
 		}
 	}
 	if r.By != query.ByChange {

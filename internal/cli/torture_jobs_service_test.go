@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,10 +48,13 @@ var (
 	throttlingForLong = "--agent-latency 10ms --agent-429-every 15 --agent-drop-every 6"
 )
 
-// torturedService is the sandbox in another process.
+// torturedService is the sandbox in another process, behind a gate at address. Both end together, so that a service
+// that has died refuses connections.
 type torturedService struct {
-	address, dir string
-	cmd          *exec.Cmd
+	address, behind, dir string
+	cmd                  *exec.Cmd
+	gate                 *gate
+	front                *httptest.Server
 	// closed: it has had its turn to throttle without Retry-After.
 	closed bool
 	deaths int
@@ -60,7 +64,8 @@ type torturedService struct {
 }
 
 func newTorturedService(t *testing.T) *torturedService {
-	s := &torturedService{address: freeAddress(t), dir: t.TempDir()}
+	behind := freeAddress(t)
+	s := &torturedService{address: freeAddress(t), behind: behind, dir: t.TempDir(), gate: newGate(t, "http://"+behind)}
 	t.Cleanup(s.kill)
 	s.restart(t, calm)
 	return s
@@ -82,7 +87,7 @@ func freeAddress(t *testing.T) string {
 // restart ends the service as it may end, and starts it in another mood.
 func (s *torturedService) restart(t *testing.T, mood string) {
 	s.stop(t)
-	s.cmd = exec.Command("docgauge", append([]string{"sandbox", "--listen", s.address, "--data", s.dir, "--api-key",
+	s.cmd = exec.Command("docgauge", append([]string{"sandbox", "--listen", s.behind, "--data", s.dir, "--api-key",
 		tortureKey, "--request-log", s.requests(),
 		"--project", strings.Join(tortureProjects, ","), "--agent-duration", "200ms", "--agent-workers", "100"},
 		strings.Fields(mood)...)...)
@@ -94,9 +99,13 @@ func (s *torturedService) restart(t *testing.T, mood string) {
 		err = s.cmd.Start()
 	}
 	check(t, err)
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, s.address) {
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, s.behind) {
 		t.Fatalf("the sandbox stderr %q: %v %s", line, err, stderr.String())
 	}
+	ln, err := net.Listen("tcp", s.address)
+	check(t, err)
+	s.front = &httptest.Server{Listener: ln, Config: &http.Server{Handler: s.gate}}
+	s.front.Start()
 }
 
 func (s *torturedService) requests() string { return filepath.Join(s.dir, "requests.jsonl") }
@@ -123,6 +132,7 @@ func (s *torturedService) stop(t *testing.T) {
 	}
 	check(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	_ = s.cmd.Wait() // says that requests were cut off
+	s.front.Close()
 	s.cmd = nil
 }
 
@@ -133,6 +143,8 @@ func (s *torturedService) kill() {
 	}
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
+	s.front.CloseClientConnections()
+	s.front.Close()
 	s.cmd = nil
 	s.deaths++
 }

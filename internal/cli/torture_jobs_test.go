@@ -16,8 +16,8 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// TestTortureJobs kills `docgauge jobs run` at random moments, and the service
-// throttles. The jobs it accepted, by its journal, are compared with docgauge's: no
+// TestTortureJobs kills `docgauge jobs run` at random moments, the service throttles or
+// refuses a project, and clocks are wrong. The jobs it accepted, by its journal, are compared with docgauge's: no
 // prompt and no follow-up twice, none lost, and every job in doubt is listed with the
 // remedy. Then a person says what became of those, and every prompt comes to its end.
 // -torture is the number of kills; five prompts for each, so that there is something to
@@ -28,13 +28,15 @@ func TestTortureJobs(t *testing.T) {
 	for round := 1; q.kills < *tortureKills && !q.done(round); round++ {
 		q.changeMood(round)
 		q.operate()
+		q.service.gate.draw(rand.IntN, tortureProjects...)
 		q.killOnce(round)
 	}
+	q.service.gate.heal()
 	q.service.restart(t, lossy)
 	q.runToTheEnd()
 	q.service.stop(t)
 	before := q.judge()
-	t.Logf("before unknown jobs were resolved: %+v", before)
+	t.Logf("before unknown jobs were resolved: %+v; %v", before, q.service.gate.drawn)
 	answers := q.resolveAll()
 	q.service.restart(t, calm)
 	q.env = append(q.env, "DOCGAUGE_TIMEOUT=1m") // a machine that is busy for a second puts nothing in doubt now
@@ -133,6 +135,7 @@ func (q *torturedQueue) killOnce(round int) {
 
 func (q *torturedQueue) start() (*exec.Cmd, <-chan error) {
 	cmd := q.command("jobs", "run", "--wait")
+	cmd.Env = append(cmd.Env, q.service.gate.clock())
 	dieWithUs(cmd)
 	check(q.t, cmd.Start())
 	ended := make(chan error, 1)
@@ -189,8 +192,8 @@ func (q *torturedQueue) operate() (paused bool) {
 		q.run(q.t, "jobs", "release")
 	}
 	for _, job := range list.Jobs {
-		if job.State == journal.Pending && job.Blocked.After(time.Now()) &&
-			job.Blocked.Before(time.Now().Add(time.Minute)) {
+		if wait := time.Until(job.Blocked); job.State == journal.Pending && wait > 0 &&
+			(wait < time.Minute || wait > time.Hour) { // by a clock that was ahead
 			q.releases++
 			q.release(job.Job)
 		}

@@ -217,9 +217,9 @@ func (r *reader) watch() (stop func() (looks int)) {
 func (r *reader) look(ctx context.Context) {
 	r.looking.Lock()
 	defer r.looking.Unlock()
-	listed := r.read(ctx, "SELECT granularity, window_start, window_end FROM docgauge_totals WHERE page_count > 0")
-	shown := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT path),
-		count(DISTINCT revision) FROM docgauge_visitors GROUP BY granularity, window_start, window_end`)
+	listed := r.read(ctx, "SELECT project, granularity, window_start, window_end FROM docgauge_totals WHERE page_count > 0")
+	shown := r.read(ctx, `SELECT project, granularity, window_start, window_end, count(*), count(DISTINCT path),
+		count(DISTINCT revision) FROM docgauge_visitors GROUP BY project, granularity, window_start, window_end`)
 	agents := r.read(ctx, agentSums)
 	if ctx.Err() != nil {
 		return
@@ -231,16 +231,16 @@ func (r *reader) look(ctx context.Context) {
 	}
 	whole := map[string]bool{}
 	for _, f := range shown {
-		window := analytics.Window{From: date(r.t, f[1]), To: date(r.t, f[2])}
-		_, want, err := r.service.Visitors(sandbox.DefaultProject, window)
+		whole[strings.Join(f[:4], " ")] = true
+		window := analytics.Window{From: date(r.t, f[2]), To: date(r.t, f[3])}
+		_, want, err := r.service.Visitors(f[0], window)
 		if err != nil {
 			r.t.Error(err)
 		}
-		if n := fmt.Sprint(len(want)); f[3] != n || f[4] != n || f[5] != "1" {
-			r.t.Errorf("a reader of %s sees of %s %s: %s rows, %s paths, %s revisions; the service has %s rows", r.name,
-				f[0], window, f[3], f[4], f[5], n)
+		if n := fmt.Sprint(len(want)); f[4] != n || f[5] != n || f[6] != "1" {
+			r.t.Errorf("a reader of %s sees of %s %s %s: %s rows, %s paths, %s revisions; the service has %s rows", r.name,
+				f[0], f[1], window, f[4], f[5], f[6], n)
 		}
-		whole[strings.Join(f[:3], " ")] = true
 	}
 	for _, f := range listed {
 		if !whole[strings.Join(f, " ")] {
@@ -288,12 +288,12 @@ func (r *reader) compare(windows, rows int) {
 		r.t.Errorf("%s has %s windows with %s rows of visitors, and %d of agents with %s, Parquet %d and %d", r.name,
 			got[0], got[1], len(agents), rowsOf, windows, rows)
 	}
-	for line := range strings.Lines(r.ask("SELECT window_start, window_end, sum(human), sum(ai), sum(total) FROM " +
-		"docgauge_visitors GROUP BY window_start, window_end")) {
+	for line := range strings.Lines(r.ask("SELECT project, window_start, window_end, sum(human), sum(ai), sum(total) " +
+		"FROM docgauge_visitors GROUP BY project, window_start, window_end")) {
 		f := strings.Fields(line)
-		window := analytics.Window{From: date(r.t, f[0]), To: date(r.t, f[1])}
-		if want := r.sums(window); strings.Join(f[2:], " ") != want {
-			r.t.Errorf("%s has sums %s of %s, the service %s", r.name, f[2:], window, want)
+		window := analytics.Window{From: date(r.t, f[1]), To: date(r.t, f[2])}
+		if want := r.sums(f[0], window); strings.Join(f[3:], " ") != want {
+			r.t.Errorf("%s has sums %s of %s %s, the service %s", r.name, f[3:], f[0], window, want)
 		}
 	}
 	r.looking.Lock()
@@ -302,14 +302,14 @@ func (r *reader) compare(windows, rows int) {
 }
 
 // agentSums is the query for a fingerprint of each window of agents.
-const agentSums = `SELECT granularity, window_start, window_end, count(*), sum(visitors), sum(requests),
-	count(DISTINCT revision) FROM docgauge_agents GROUP BY granularity, window_start, window_end`
+const agentSums = `SELECT project, granularity, window_start, window_end, count(*), sum(visitors), sum(requests),
+	count(DISTINCT revision) FROM docgauge_agents GROUP BY project, granularity, window_start, window_end`
 
 // agentSums returns the answer that is right for the window of answer.
 func (r *reader) agentSums(answer []string) string {
-	rev := analytics.Revision{Key: analytics.Key{Project: sandbox.DefaultProject,
-		Window: analytics.Window{From: date(r.t, answer[1]), To: date(r.t, answer[2])}}}
-	if answer[0] == "3d" { // 3d:totals
+	rev := analytics.Revision{Key: analytics.Key{Project: answer[0],
+		Window: analytics.Window{From: date(r.t, answer[2]), To: date(r.t, answer[3])}}}
+	if answer[1] == "3d" { // 3d:totals
 		rev.Rows = analytics.TotalsOnlyRows
 	}
 	rows := agentsOf(r.t, r.service, rev)
@@ -317,7 +317,7 @@ func (r *reader) agentSums(answer []string) string {
 	for _, row := range rows {
 		visitors, requests = visitors+row.Visitors, requests+row.Requests
 	}
-	return fmt.Sprintf("%s %d %d %d 1", strings.Join(answer[:3], " "), len(rows), visitors, requests)
+	return fmt.Sprintf("%s %d %d %d 1", strings.Join(answer[:4], " "), len(rows), visitors, requests)
 }
 
 func number(t *testing.T, text string) int {
@@ -327,8 +327,8 @@ func number(t *testing.T, text string) int {
 }
 
 // sums adds up the rows of a window, as a fingerprint of them.
-func (r *reader) sums(w analytics.Window) string {
-	_, rows, err := r.service.Visitors(sandbox.DefaultProject, w)
+func (r *reader) sums(project string, w analytics.Window) string {
+	_, rows, err := r.service.Visitors(project, w)
 	if err != nil {
 		r.t.Error(err)
 	}

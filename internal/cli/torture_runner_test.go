@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -81,7 +81,7 @@ func TestCostOfAnAgent(t *testing.T) {
 	writePrompt(t, filepath.Join(p.dir, "prompts", "edit.md"), "edit page")
 	w.host.Fault = func(_ http.ResponseWriter, r *http.Request, effect bool) bool {
 		if effect && r.Method == http.MethodPost { // the pull request was just opened: merge it
-			w.host.Merge(1)
+			check(t, w.host.Act(1, fake.Event{Action: fake.Merge}))
 		}
 		return false
 	}
@@ -102,7 +102,7 @@ func TestCostOfAnAgent(t *testing.T) {
 type torturedRunner struct {
 	place
 	t      *testing.T
-	host   *engines.CodeHost
+	host   *fake.Host
 	bare   string // the repository at the host
 	marker string // in the arguments of processes that agents leave
 	key    string
@@ -121,18 +121,16 @@ func newTorturedRunner(t *testing.T) *torturedRunner {
 		engines.Need(t, engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap"})
 	}
 	const project, token = "docs-team/docs", "token-of-the-tests"
-	w := &torturedRunner{t: t, host: engines.NewCodeHost("github", project, token), prompts: map[string][]string{},
+	w := &torturedRunner{t: t, host: fake.NewHost("github", project, token), prompts: map[string][]string{},
 		unsure: map[string]string{}, marker: "docgauge-torture-" + fmt.Sprint(rand.Uint64())}
 	repo, root, programs := engines.GitRepository(t), t.TempDir(), t.TempDir()
 	w.bare = filepath.Join(root, project+".git")
 	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, w.bare)
 	engines.Git(t, w.bare, "config", "http.receivepack", "true")
-	git, err := exec.LookPath("git")
+	git, err := engines.GitServer(root, w.host.GitAuthorization())
 	check(t, err)
-	backend := &cgi.Handler{Path: git, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root,
-		"GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}}
 	mux := http.NewServeMux()
-	mux.Handle("/"+project+".git/", backend)
+	mux.Handle("/"+project+".git/", git)
 	mux.Handle("/api/v3/", w.host)
 	w.host.Fault = func(_ http.ResponseWriter, r *http.Request, effect bool) bool {
 		if effect && r.Method == http.MethodPost { // so that answers are lost

@@ -6,8 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,8 +36,9 @@ import (
 var tortureKills = flag.Int("torture", 12, "how often TestTorture kills the real binary; `make torture` uses 200")
 
 // TestTorture kills the real binary at random moments and at each named step, while readers
-// open every .parquet file and ask every other sink; then one run must finish the work:
-// every window of both reports exactly once, each row equal to the service's.
+// open every .parquet file and ask every other sink, the service refuses a project or a report, and
+// clocks are wrong; then one run must finish the work: every window of both reports exactly once, each
+// row equal to the service's.
 func TestTorture(t *testing.T) {
 	torture(t, *tortureKills, warehouses(t))
 }
@@ -45,7 +52,8 @@ func TestTortureBucket(t *testing.T) {
 
 func torture(t *testing.T, kills int, all []warehouse) {
 	s := tortureService(t, 700)
-	r := &runs{place: torturePlace(t, s.URL), service: s.Sandbox}
+	r := &runs{service: s.Sandbox, gate: newGate(t, s.URL)}
+	r.place = torturePlace(t, r.gate)
 	watch := watchFiles(t, filepath.Join(r.dir, "data"))
 	chosen := []string{"parquet"}
 	var stops []func() int
@@ -71,8 +79,8 @@ func torture(t *testing.T, kills int, all []warehouse) {
 		}
 	}
 	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d "+
-		"files opened in between, none unreadable",
-		killed, rounds, windows, rows, watch.stop())
+		"files opened in between, none unreadable; %v",
+		killed, rounds, windows, rows, watch.stop(), r.gate.drawn)
 	for i, stop := range stops {
 		t.Logf("%s asked %d times, never half a window", r.readers[i].name, stop())
 	}
@@ -82,6 +90,7 @@ func torture(t *testing.T, kills int, all []warehouse) {
 type runs struct {
 	place
 	service *sandbox.Sandbox
+	gate    *gate
 	readers []*reader
 }
 
@@ -91,11 +100,13 @@ const roundRuns = 12
 // healed lets one run through, compares everything with the service, and clears
 // the table for the next round.
 func (r *runs) healed(t *testing.T) (windows, rows int) {
+	r.gate.heal()
+	r.try(t, "check") // what was refused is asked for again
 	r.run(t, "export")
 	if out := r.run(t, "export"); !strings.Contains(string(out), "0 windows, 0 rows, 0 requests") {
 		t.Fatalf("a second run found work: %s", out)
 	}
-	windows, rows = compareAll(t, r.service, filepath.Join(r.dir, "data"))
+	windows, rows = compareAll(t, r.service, filepath.Join(r.dir, "data"), exported...)
 	for _, reader := range r.readers {
 		reader.compare(windows, rows)
 	}
@@ -104,15 +115,26 @@ func (r *runs) healed(t *testing.T) (windows, rows int) {
 	return windows, rows
 }
 
-// tortureService is a sandbox whose closed windows do not change.
+// exported are the projects of the tortures of exports, refusable what the service refuses.
+var (
+	exported  = []string{sandbox.DefaultProject, "prj_other"}
+	refusable = append(exported, analytics.AgentsReport.String(), analytics.AgentsReport.String())
+)
+
+// tortureService is a sandbox whose windows do not change. For it all days are over that any of the wrong clocks
+// may export.
 func tortureService(t *testing.T, pages int) *testbed.Service {
-	return testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: pages,
+	const ahead = 100
+	return testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20 + ahead, Pages: pages, Projects: exported,
+		Now:    func() time.Time { return time.Now().AddDate(0, 0, ahead) },
 		Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
 }
 
 // torturePlace is where the runs of a torture export 14 days of both reports.
-func torturePlace(t *testing.T, url string) place {
-	return placeFor(t, &testbed.Service{URL: url}, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=",
+func torturePlace(t *testing.T, g *gate) place {
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	return placeFor(t, &testbed.Service{URL: server.URL}, exported, "DOCGAUGE_OPEN_WINDOWS=",
 		"DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_WINDOWS=day,week,3d:totals",
 		"DOCGAUGE_REPORTS=visitors,agents")
 }
@@ -122,6 +144,109 @@ func (r *runs) export(stop string) *exec.Cmd {
 	cmd := r.command("export")
 	cmd.Env = append(cmd.Env, "STOP_AT="+stop)
 	return cmd
+}
+
+// gate stands between docgauge and its service. It refuses a project or a report, and has the service be as
+// wrong about the time as docgauge, or right.
+type gate struct {
+	service *httputil.ReverseProxy
+
+	mu      sync.Mutex
+	refused string // a project or a report
+	status  int
+	ahead   time.Duration // by how much docgauge's clock is ahead; negative for behind
+	known   bool          // by the service's Date
+	drawn   map[string]int
+}
+
+// wrongClocks are by how much the clocks of tortures are ahead.
+var wrongClocks = []time.Duration{-48 * time.Hour, -25 * time.Hour, -2 * time.Hour, 2 * time.Hour, 5 * time.Hour,
+	72 * time.Hour, 50 * 24 * time.Hour}
+
+func newGate(t *testing.T, service string) *gate {
+	target, err := url.Parse(service)
+	check(t, err)
+	g := &gate{drawn: map[string]int{}}
+	g.service = &httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: g.date,
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:       log.New(io.Discard, "", 0), // clients are killed
+	}
+	return g
+}
+
+// date sets the Date of an answer back by as much as docgauge's clock is ahead: the client compares it with the
+// clock of its process, which is right.
+func (g *gate) date(answer *http.Response) error {
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.known {
+		answer.Header.Set("Date", date.Add(-g.ahead).Format(http.TimeFormat))
+	}
+	return err
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	refused, status := g.refused, g.status
+	g.mu.Unlock()
+	if refused != "" && slices.Contains(strings.Split(r.URL.Path, "/"), refused) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error":"the gate refuses %s"}`, refused)
+		return
+	}
+	g.service.ServeHTTP(w, r)
+}
+
+// draw changes what is wrong: every other time nothing. What can be refused are projects and reports.
+func (g *gate) draw(intN func(int) int, refusable ...string) {
+	g.heal()
+	switch intN(6) {
+	case 0, 1:
+		what := refusable[intN(len(refusable))]
+		statuses := []int{http.StatusUnauthorized, http.StatusForbidden}
+		if what == analytics.AgentsReport.String() {
+			statuses = append(statuses, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusBadRequest,
+				http.StatusNotImplemented)
+		}
+		g.refuse(what, statuses[intN(len(statuses))])
+	case 2:
+		g.setClock(wrongClocks[intN(len(wrongClocks))], intN(2) == 0)
+	}
+	g.drawn[g.String()]++
+}
+
+// refuse has a project or a report answered with a status.
+func (g *gate) refuse(what string, status int) { g.set(what, status, 0, false) }
+
+// setClock makes docgauge's clock wrong. The service's Date is as wrong, or right.
+func (g *gate) setClock(ahead time.Duration, known bool) { g.set("", 0, ahead, known) }
+
+// heal ends what is wrong.
+func (g *gate) heal() { g.set("", 0, 0, false) }
+
+func (g *gate) set(refused string, status int, ahead time.Duration, known bool) {
+	g.mu.Lock()
+	g.refused, g.status, g.ahead, g.known = refused, status, ahead, known
+	g.mu.Unlock()
+}
+
+// clock is the variable with docgauge's clock.
+func (g *gate) clock() string { return "CLOCK_AHEAD=" + g.ahead.String() }
+
+// fails reports whether what is wrong explains an exit code.
+func (g *gate) fails(code int) bool { return code == exitFailed && (g.status > 0 || g.known) }
+
+func (g *gate) String() string {
+	switch {
+	case g.status > 0:
+		return fmt.Sprintf("%s refused with %d", g.refused, g.status)
+	case g.ahead != 0:
+		return fmt.Sprintf("a clock %v ahead, Date right: %v", g.ahead, g.known)
+	}
+	return "nothing wrong"
 }
 
 // killSteps are the steps of an export at which it can be killed.
@@ -134,7 +259,9 @@ func (r *runs) killOnce(t *testing.T, i int) bool {
 	if i%2 == 0 {
 		stop = fmt.Sprintf("%s:%d", killSteps[(i/2)%len(killSteps)], 1+rand.IntN(3))
 	}
+	r.gate.draw(rand.IntN, refusable...)
 	cmd := r.export(stop)
+	cmd.Env = append(cmd.Env, r.gate.clock())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	check(t, cmd.Start())
@@ -143,10 +270,13 @@ func (r *runs) killOnce(t *testing.T, i int) bool {
 	}
 	err := cmd.Wait()
 	exit, failed := errors.AsType[*exec.ExitError](err)
-	if err != nil && (!failed || exit.Exited()) {
-		t.Fatalf("run %d: %v\n%s", i, err, stderr.String())
+	switch {
+	case err == nil:
+		return false
+	case !failed, exit.Exited() && !r.gate.fails(exit.ExitCode()):
+		t.Fatalf("run %d with %s: %v\n%s", i, r.gate, err, stderr.String())
 	}
-	return err != nil
+	return !exit.Exited()
 }
 
 // watcher is the reader: it opens every .parquet file there is, again and again.
@@ -199,7 +329,7 @@ func (w *watcher) look(root string) {
 }
 
 // compareAll compares every window below root with the service.
-func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows int) {
+func compareAll(t *testing.T, s *sandbox.Sandbox, root string, projects ...string) (windows, rows int) {
 	sink, err := parquet.New(root, analytics.Reports...)
 	check(t, err)
 	seen := map[analytics.Key]bool{}
@@ -225,9 +355,9 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows in
 		}
 	}
 	// 14 days; Mondays decide how many weeks; 14-3+1 rolling windows.
-	for i := range 14 {
-		d := analytics.DateOf(time.Now()) - analytics.Date(i+1)
-		if k := (analytics.Key{Project: sandbox.DefaultProject, Granularity: analytics.Day,
+	for i := range 14 * len(projects) {
+		d := analytics.DateOf(time.Now()) - analytics.Date(i/len(projects)+1)
+		if k := (analytics.Key{Project: projects[i%len(projects)], Granularity: analytics.Day,
 			Window: analytics.Window{From: d, To: d + 1}}); !seen[k] {
 			t.Errorf("%s is lost", k)
 		}

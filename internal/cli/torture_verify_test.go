@@ -7,28 +7,21 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
-	"log"
 	"maps"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
-	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
@@ -40,7 +33,7 @@ var tortureSeed = flag.Uint64("torture-seed", 9302801750466064731,
 
 // TestTortureVerify does to an installation, in random order, what operators and machines
 // do: exports killed, with sinks taken out and put back, data lost, the state lost, an
-// older state restored, clocks ahead, repairs killed. After each, `verify` must name the
+// older state restored, wrong clocks, repairs killed, a project or a report refused. After each, `verify` must name the
 // windows that a reader of a sink does not see whole at the ledger's revision, and no
 // others; at the end of each round, repair, export and repair must leave nothing to find.
 func TestTortureVerify(t *testing.T) {
@@ -61,8 +54,6 @@ type verifyTorture struct {
 	seed  uint64
 	sinks []warehouse // beside Parquet
 	older string      // a copy of the state, or empty
-	// behind is by how much the service's clock seems to be behind: ours is ahead.
-	behind atomic.Int64
 
 	steps, findings, looked int
 	history                 []string
@@ -72,31 +63,13 @@ func newVerifyTorture(t *testing.T) *verifyTorture {
 	v := &verifyTorture{T: t, seed: cmp.Or(*tortureSeed, rand.Uint64())}
 	v.draw = rand.New(rand.NewPCG(v.seed, 0))
 	s := tortureService(t, 20)
-	v.service = s.Sandbox
-	v.place = torturePlace(t, v.clocked(s.URL))
+	v.service, v.gate = s.Sandbox, newGate(t, s.URL)
+	v.place = torturePlace(t, v.gate)
 	v.sinks = warehouses(t)
 	for _, w := range v.sinks {
 		v.env = append(v.env, w.env...)
 	}
 	return v
-}
-
-// clocked returns the address of a proxy before the service, which sets its clock back.
-func (v *verifyTorture) clocked(address string) string {
-	target, err := url.Parse(address)
-	check(v, err)
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ModifyResponse: func(answer *http.Response) error {
-			date, err := http.ParseTime(answer.Header.Get("Date"))
-			answer.Header.Set("Date", date.Add(-time.Duration(v.behind.Load())).Format(http.TimeFormat))
-			return err
-		},
-		ErrorLog: log.New(io.Discard, "", 0), // clients are killed
-	}
-	server := httptest.NewServer(proxy)
-	v.Cleanup(server.Close)
-	return server.URL
 }
 
 // names returns the sinks' names as DOCGAUGE_SINKS has them, without one of them.
@@ -113,7 +86,7 @@ func (v *verifyTorture) names(without string) string {
 func (v *verifyTorture) command(sinks, stop string, kill time.Duration, args ...string) (string, int) {
 	v.Helper()
 	cmd := v.place.command(args...)
-	cmd.Env = append(cmd.Env, "STOP_AT="+stop, "DOCGAUGE_SINKS="+sinks)
+	cmd.Env = append(cmd.Env, "STOP_AT="+stop, "DOCGAUGE_SINKS="+sinks, v.gate.clock())
 	var out, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	check(v, cmd.Start())
@@ -125,8 +98,8 @@ func (v *verifyTorture) command(sinks, stop string, kill time.Duration, args ...
 	if err != nil && !failed {
 		v.Fatal(err)
 	}
-	v.history = append(v.history, fmt.Sprintf("DOCGAUGE_SINKS=%s STOP_AT=%s kill=%s ahead=%v docgauge %s: %v\n%s",
-		sinks, stop, kill, time.Duration(v.behind.Load()), strings.Join(args, " "), err, stderr.String()))
+	v.history = append(v.history, fmt.Sprintf("DOCGAUGE_SINKS=%s STOP_AT=%s kill=%s with %s docgauge %s: %v\n%s",
+		sinks, stop, kill, v.gate, strings.Join(args, " "), err, stderr.String()))
 	if failed {
 		return out.String(), exit.ExitCode()
 	}
@@ -138,9 +111,10 @@ func (v *verifyTorture) round() {
 	v.history = nil
 	v.must(v.names(""), "export")
 	v.compare()
+	whole := v.ledger()
 	operations := []func(){
 		v.export, v.export, v.exportAgain, v.exportAgain, v.lose, v.lose, v.rebuild, v.restoreOlder,
-		v.killedRepair, v.wrongClock,
+		v.killedRepair, v.wrongClock, v.refused,
 	}
 	for range 6 {
 		operations[v.draw.IntN(len(operations))]()
@@ -150,12 +124,19 @@ func (v *verifyTorture) round() {
 			v.Fatalf("seed %d; the operations:\n%s", v.seed, strings.Join(v.history, "\n"))
 		}
 	}
+	v.command(v.names(""), "", 0, "check")              // what was refused is asked for again
 	v.command(v.names(""), "", 0, "verify", "--repair") // exits with 1 where windows are left to be read again
 	v.must(v.names(""), "export")
 	// An export that notices an older state leaves it to a repair to copy what one sink lacks.
 	v.must(v.names(""), "verify", "--repair")
 	v.must(v.names(""), "verify")
 	v.compare()
+	now := v.ledger()
+	for key := range whole {
+		if _, there := now[key]; !there {
+			v.Errorf("%s is lost", key)
+		}
+	}
 	if v.Failed() {
 		v.Fatalf("seed %d; the operations:\n%s", v.seed, strings.Join(v.history, "\n"))
 	}
@@ -224,14 +205,44 @@ func (v *verifyTorture) killedRepair() {
 	v.command(v.names(""), "", time.Duration(1+v.draw.IntN(300))*time.Millisecond, "verify", "--repair")
 }
 
-// wrongClock exports while the clock is days ahead: a service that says the time of its
-// answers is believed, so nothing happens.
+// wrongClock exports while the clock is wrong. A service that says the time of its answers is believed, so nothing
+// happens. If its Date is wrong too, every window stays, and none becomes an older revision.
 func (v *verifyTorture) wrongClock() {
-	v.behind.Store(int64(2+v.draw.IntN(30)) * int64(24*time.Hour))
-	defer v.behind.Store(0)
-	if out, code := v.command(v.names(""), "", 0, "export", "--again", "--from", (v.today() - 13).String(), "--to",
-		v.today().String()); code != 1 {
-		v.Errorf("an export with a clock that is days ahead: exit code %d, %s", code, out)
+	v.gate.setClock(wrongClocks[v.draw.IntN(len(wrongClocks))], v.draw.IntN(2) == 0)
+	defer v.gate.heal()
+	before := v.ledger()
+	_, code := v.command(v.names(""), "", 0, "export", "--again", "--from", (v.today() - 13).String(), "--to",
+		(v.today() - 3).String())
+	after := v.ledger()
+	if v.gate.known && (code != exitFailed || !reflect.DeepEqual(before, after)) {
+		v.Errorf("an export with %s: exit code %d; changed: %v", v.gate, code, !reflect.DeepEqual(before, after))
+	}
+	for key, e := range before {
+		if after[key].Number < e.Number {
+			v.Errorf("%s: revision %d became %d", key, e.Number, after[key].Number)
+		}
+	}
+}
+
+// refused exports everything while the service refuses a project or a report: all else is read, and nothing of it.
+func (v *verifyTorture) refused() {
+	before := v.ledger()
+	for v.gate.heal(); v.gate.refused == ""; {
+		v.gate.draw(v.draw.IntN, refusable...)
+	}
+	defer v.gate.heal()
+	from, to := v.today()-analytics.Date(4+v.draw.IntN(9)), v.today()
+	_, code := v.command(v.names(""), "", 0, "export", "--again", "--from", from.String(), "--to", to.String())
+	if code != exitFailed {
+		v.Errorf("an export with %s: exit code %d", v.gate, code)
+	}
+	for key, e := range v.ledger() {
+		read := e.Number > before[key].Number
+		wanted := from <= key.From && key.To <= to && key.Project != v.gate.refused &&
+			key.Report.String() != v.gate.refused
+		if read != wanted {
+			v.Errorf("with %s, export --from %s --to %s of %s: read %v, want %v", v.gate, from, to, key, read, wanted)
+		}
 	}
 }
 
@@ -486,18 +497,18 @@ func (v *verifyTorture) ask(w warehouse) map[location]seen {
 // askReport asks for the windows of a report, and for its rows.
 func (v *verifyTorture) askReport(w warehouse, report analytics.Report, windows, rows string) map[location]seen {
 	out := map[location]seen{}
-	for _, f := range v.table(w, "SELECT DISTINCT granularity, window_start, window_end, revision, "+w.micros+
+	for _, f := range v.table(w, "SELECT DISTINCT project, granularity, window_start, window_end, revision, "+w.micros+
 		" AS micros FROM "+windows) {
-		revision, err := strconv.ParseInt(f[3], 10, 32)
-		exported, err2 := strconv.ParseInt(f[4], 10, 64)
+		revision, err := strconv.ParseInt(f[4], 10, 32)
+		exported, err2 := strconv.ParseInt(f[5], 10, 64)
 		check(v, errors.Join(err, err2))
 		out[v.at(w, report, f)] = seen{revision: int32(revision), exported: exported}
 	}
 	lines := map[location][]string{}
-	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, "+rows) {
+	for _, f := range v.table(w, "SELECT project, granularity, window_start, window_end, revision, "+rows) {
 		at := v.at(w, report, f)
-		lines[at] = append(lines[at], strings.Join(f[4:], "\t")+"\n")
-		if s, there := out[at]; !there || strconv.Itoa(int(s.revision)) != f[3] {
+		lines[at] = append(lines[at], strings.Join(f[5:], "\t")+"\n")
+		if s, there := out[at]; !there || strconv.Itoa(int(s.revision)) != f[4] {
 			s.damaged = true
 			out[at] = s
 		}
@@ -512,9 +523,9 @@ func (v *verifyTorture) askReport(w warehouse, report analytics.Report, windows,
 }
 
 func (v *verifyTorture) at(w warehouse, report analytics.Report, f []string) location {
-	return location{w.name, analytics.Key{Report: report, Project: sandbox.DefaultProject,
-		Granularity: analytics.Granularity(f[0]),
-		Window:      analytics.Window{From: date(v.T, f[1]), To: date(v.T, f[2])}}}
+	return location{w.name, analytics.Key{Report: report, Project: f[0],
+		Granularity: analytics.Granularity(f[1]),
+		Window:      analytics.Window{From: date(v.T, f[2]), To: date(v.T, f[3])}}}
 }
 
 func (v *verifyTorture) table(w warehouse, sql string) (rows [][]string) {

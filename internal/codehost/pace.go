@@ -42,8 +42,8 @@ func (h *server) room() error {
 	return e
 }
 
-// learn keeps the quota in a response.
-func (h *server) learn(resp *http.Response) {
+// quotaOf returns the quota in a response, and when it is renewed by our clock: -1 and the zero time are absent.
+func (h *server) quotaOf(resp *http.Response) (limit, left int64, reset time.Time) {
 	number := func(name string) int64 {
 		n, err := strconv.ParseInt(resp.Header.Get(h.quota+name), 10, 64)
 		if err != nil {
@@ -51,11 +51,19 @@ func (h *server) learn(resp *http.Response) {
 		}
 		return n
 	}
-	limit, left, reset := number("Limit"), number("Remaining"), number("Reset")
-	if left < 0 || left > limit/paceShare || reset <= 0 {
+	if at := number("Reset"); at > 0 {
+		reset = h.local(resp, time.Unix(at, 0))
+	}
+	return number("Limit"), number("Remaining"), reset
+}
+
+// learn keeps the quota in a response.
+func (h *server) learn(resp *http.Response) {
+	limit, left, reset := h.quotaOf(resp)
+	if left < 0 || left > limit/paceShare || reset.IsZero() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pace.reserved = earlier(h.local(resp, time.Unix(reset, 0)), h.now().Add(longestWait))
+	h.pace.reserved = earlier(reset, h.now().Add(longestWait))
 }

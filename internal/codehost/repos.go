@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-github/v89/github"
-
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -315,10 +313,14 @@ func (r *reading) githubRuns(ctx context.Context, commit string) (result string,
 	if r.Name != gitHub {
 		return "", false, nil
 	}
+	type run struct{ Conclusion string }
+	type answer struct {
+		Runs []run `json:"check_runs"`
+	}
 	runs, changed, err := listIn(ctx, r, keyChecks, commit+"/check-runs", maxEntries,
-		func(page github.ListCheckRunsResults) []*github.CheckRun { return page.CheckRuns })
+		func(page answer) []run { return page.Runs })
 	for _, run := range runs {
-		switch run.GetConclusion() {
+		switch run.Conclusion {
 		case "success", "neutral", "skipped":
 			result = cmp.Or(result, journal.ChecksSuccess)
 		case "":

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
-
-	"github.com/google/go-github/v89/github"
 
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -121,19 +120,17 @@ func (r *reading) garbled() *Error {
 
 // refusal classifies an answer that is not a success.
 func (r *reading) refusal(resp *http.Response) *Error {
-	if r.Name == gitHub {
-		err := github.CheckResponse(resp)
-		if limit, ok := errors.AsType[*github.RateLimitError](err); ok {
-			return r.limited(quotaUsed, r.local(resp, limit.Rate.Reset.Time))
-		}
-		if limit, ok := errors.AsType[*github.AbuseRateLimitError](err); ok {
-			return r.limited(tooMany, r.now().Add(limit.GetRetryAfter()))
-		}
-	}
 	pause, said := retryAfter(resp, longestWait)
+	until := r.now().Add(pause)
+	_, left, reset := r.quotaOf(resp)
 	switch code := resp.StatusCode; {
-	case code == http.StatusTooManyRequests, code == http.StatusForbidden && said:
-		return r.limited(tooMany, r.now().Add(pause))
+	case code != http.StatusForbidden && code != http.StatusTooManyRequests:
+	case left == 0:
+		return r.limited(quotaUsed, clock.Later(until, reset))
+	case code == http.StatusTooManyRequests, said, isSecondaryLimit(resp):
+		return r.limited(tooMany, until)
+	}
+	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized:
 		return r.failed(Unauthorized,
 			"refuses the token: it is expired, revoked or wrong (replace "+r.setting+"_TOKEN)", nil)
@@ -151,6 +148,17 @@ func (r *reading) refusal(resp *http.Response) *Error {
 	default:
 		return r.failed(Transient, fmt.Sprintf("fails with status %d", code), nil)
 	}
+}
+
+// isSecondaryLimit reports whether GitHub refused because of too many requests at once: it says so by the address of
+// that page of its documentation, with or without Retry-After.
+func isSecondaryLimit(resp *http.Response) bool {
+	var answer struct {
+		Documentation string `json:"documentation_url"`
+	}
+	_, _ = decode(resp, &answer) // what there is of it
+	return strings.HasSuffix(answer.Documentation, "secondary-rate-limits") ||
+		strings.HasSuffix(answer.Documentation, "#abuse-rate-limits")
 }
 
 // What a limited host says.

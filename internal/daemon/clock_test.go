@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,9 +43,11 @@ type clockWorld struct {
 	serve *daemon
 
 	mu             sync.Mutex
+	silent         []string      // methods of questions for the time that are not answered
 	off            time.Duration // by how much docgauge's clock is ahead
 	dates          dates
 	reads, creates int
+	throttles      bool // reads are refused for an hour
 }
 
 func (w *clockWorld) now() time.Time {
@@ -66,9 +69,12 @@ func (w *clockWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	const job = `{"id":"job_%d","status":"completed","source":{"repository":"a/b","ref":null},"model":"m",` +
 		`"prLink":null,"createdAt":"2026-11-20T00:00:00Z"}`
 	switch {
-	case r.Method == http.MethodHead:
+	case r.URL.Path == "/":
 		if r.Header.Get("Authorization") != "" {
 			w.Error("the question for the time has a key, so a limit may count it")
+		}
+		if slices.Contains(w.silent, r.Method) {
+			panic(http.ErrAbortHandler)
 		}
 		rw.WriteHeader(http.StatusNotFound)
 	case r.Method == http.MethodPost:
@@ -84,6 +90,11 @@ func (w *clockWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(rw, job, n)
 	default:
 		w.reads++
+		if w.throttles {
+			rw.Header().Set("Retry-After", "3600")
+			rw.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
 		_, _ = rw.Write([]byte(`{"totals":{"human":7,"ai":0,"total":7},` +
 			`"visitors":[{"path":"/","human":7,"ai":0,"total":7}],"hasMore":false}`))
 	}
@@ -204,6 +215,57 @@ func TestClockMatrix(t *testing.T) {
 						}
 					})
 				}
+			}
+		}
+	}
+}
+
+// TestSilentClock: the service does not answer a HEAD request, or no question for the time at all. In the latter
+// case the first create that a wrong clock allows shows that it is wrong, and is the last one.
+func TestSilentClock(t *testing.T) {
+	const limit = 3
+	for _, off := range []time.Duration{-48 * time.Hour, 25 * time.Hour, 50 * 24 * time.Hour} {
+		for i := range 4 {
+			served, most := i%2 == 1, limit
+			w := newClockWorld(t, dateRight, func(c *config.Config) { c.MaxJobsPerDay = limit })
+			if w.silent = []string{http.MethodHead}; i/2 == 1 {
+				w.silent = append(w.silent, http.MethodGet)
+				most++ // the jobs that are read in the first step of the wrong clock show it too, and are completed then
+			}
+			if served {
+				w.startServe()
+			}
+			var after []int
+			for _, w.off = range []time.Duration{0, off, off, 0, 0} {
+				w.queue()
+				after = append(after, creates(w))
+			}
+			if after[0] != limit || after[4] > most {
+				t.Errorf("%v, serve=%t, no %v: created after each step %v, want at most %d", off, served, w.silent, after, most)
+			}
+			w.nextDay()
+			if w.queue(); creates(w) < clockPrompts {
+				t.Errorf("%v, serve=%t: %d created on the next day", off, served, creates(w))
+			}
+		}
+	}
+}
+
+// TestThrottledByAWrongClock: the service refuses requests for an hour while the clock is wrong. With the right clock
+// nothing is sent in that hour.
+func TestThrottledByAWrongClock(t *testing.T) {
+	for _, off := range []time.Duration{-48 * time.Hour, -2 * time.Hour, 2 * time.Hour, 72 * time.Hour} {
+		for _, served := range []bool{false, true} {
+			w := newClockWorld(t, dateRight, func(c *config.Config) { c.Concurrency = 1 })
+			w.throttles = true
+			if served {
+				w.startServe()
+			}
+			for _, w.off = range []time.Duration{off, 0, 0} {
+				w.export()
+			}
+			if n := reads(w); n != 1 {
+				t.Errorf("%v, serve=%t: %d requests, want 1", off, served, n)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package docsapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,11 +112,12 @@ func (w *clockCheck) suspects() bool {
 	return w.off != 0 && !w.wrong
 }
 
-// verdict returns the *ClockError if the clock was found wrong, and has not been set since.
-func (w *clockCheck) verdict() error {
+// verdict returns the *ClockError if the clock was found wrong, and has not been set since. With alone, one answer
+// is enough for that.
+func (w *clockCheck) verdict(alone bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.wrong {
+	if !w.wrong && !(alone && w.off != 0) {
 		return nil
 	}
 	// By the monotonic clock, which setting the clock does not change.
@@ -127,7 +129,7 @@ func (w *clockCheck) verdict() error {
 }
 
 // ClockError returns a [*ClockError] as long as this machine's clock is known to be wrong.
-func (c *Client) ClockError() error { return c.clock.verdict() }
+func (c *Client) ClockError() error { return c.clock.verdict(false) }
 
 // ClockAgrees reports whether the last answer agreed with this machine's clock, or did not
 // say what time it is.
@@ -150,9 +152,10 @@ func (c *Client) ClockConfirmed() bool {
 const askEvery = time.Minute
 
 // ConfirmClock asks the service what time it is, unless an answer has confirmed the clock already. The
-// question is a HEAD request without a key, so that it counts against no limit of the organization; any
-// answer has a Date. The error is a [*ClockError] if the clock is wrong; any other one means that the
-// service did not answer.
+// question is a HEAD request, or GET where that has no answer. It has no key, so that it counts against no limit
+// of the organization; any answer has a Date. The error is a [*ClockError] if the clock is wrong, for which the
+// last answer to any request is enough if the question has none; any other error means that the service did not
+// answer.
 func (c *Client) ConfirmClock(ctx context.Context) error {
 	w := c.clock
 	select {
@@ -165,41 +168,41 @@ func (c *Client) ConfirmClock(ctx context.Context) error {
 	case c.ClockConfirmed():
 		return nil
 	case !w.mayAsk():
-		if err := w.verdict(); err != nil {
-			return err
-		}
-		return errNoTime
+		return cmp.Or(w.verdict(true), errNoTime)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(c.options.Timeout, connectTimeout))
-	defer cancel()
 	for range 2 { // one answer alone does not show the clock to be wrong
 		w.asked = w.moment()
-		got, err := c.askTime(ctx)
+		got, err := c.askTime(ctx, http.MethodHead)
+		if err != nil && dialError(err) == "" {
+			got, err = c.askTime(ctx, http.MethodGet)
+		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", errNoTime, err)
+			return cmp.Or(w.verdict(true), fmt.Errorf("%w: %w", errNoTime, err))
 		}
 		w.note(got)
 		if !w.suspects() {
 			break
 		}
 	}
-	return w.verdict()
+	return w.verdict(false)
 }
 
-// mayAsk reports whether a question is due: the last one is old, or the clock was set since then or since
-// the newest answer.
+// mayAsk reports whether a question is due: the last one is old, or since then the clock was set or an answer showed
+// it to be wrong, or the clock was set since the newest answer.
 func (w *clockCheck) mayAsk() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.asked.monotonic) >= askEvery || w.jumped(w.asked) ||
-		w.noted.monotonic.After(w.asked.monotonic) && w.jumped(w.noted)
+		w.noted.monotonic.After(w.asked.monotonic) && (w.off != 0 && !w.wrong || w.jumped(w.noted))
 }
 
 var errNoTime = errors.New("the service did not say what time it is, so nothing has confirmed this machine's clock")
 
 // askTime sends one question for the time.
-func (c *Client) askTime(ctx context.Context) (got answer, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, c.base+"/", http.NoBody)
+func (c *Client) askTime(ctx context.Context, method string) (got answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, min(c.options.Timeout, connectTimeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, c.base+"/", http.NoBody)
 	if err != nil {
 		return got, err
 	}

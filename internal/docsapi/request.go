@@ -83,11 +83,11 @@ func (c *Client) read(ctx context.Context, r call) error {
 			r.fresh = true
 			continue
 		case e == nil:
-			return c.clock.verdict()
+			return c.clock.verdict(false)
 		case e.Outcome == Transient && ctx.Err() != nil:
 			return context.Cause(ctx)
-		case c.clock.verdict() != nil && e.Status == 0:
-			return c.clock.verdict() // the budget has asked, and sends nothing
+		case c.clock.verdict(false) != nil && e.Status == 0:
+			return c.clock.verdict(false) // the budget has asked, and sends nothing
 		case n == c.options.Attempts || !r.retryable(e):
 			return e
 		}

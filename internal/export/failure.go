@@ -186,9 +186,8 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		if reported = h.barred[source]; !reported {
 			h.barred[source], h.lacking = true, append(h.lacking, source)
 		}
-		err = fmt.Errorf("the service does not have the report %s of project %s (%s): remove it from DOCGAUGE_REPORTS; "+
-			"until then it is asked for once a day, and the other reports are exported", source.Report, source.Project,
-			api.Short())
+		err = errors.New(LackingText(source, api) + "; until then it is asked for once a day, and the other reports are " +
+			"exported")
 	case docsapi.IsNotSent(api): // the same for every window: none is at fault, no other is tried
 		reported = h.unreached
 		h.unreached, r.draining = true, true
@@ -302,7 +301,7 @@ func (r *run) judgeUnauthorized(ctx context.Context) {
 		}
 		r.setLearned(ctx, of, schedule.Refused, before.N+1)
 		_, until := r.work.Learned.Refused(source)
-		r.e.count(func(s *Summary) { s.AddErrors(refusedText(source, f.err, until)) })
+		r.e.count(func(s *Summary) { s.AddErrors(refusalOf(source, f.err, until)) })
 	}
 	if key == nil {
 		return
@@ -316,14 +315,22 @@ func (r *run) judgeUnauthorized(ctx context.Context) {
 	}
 }
 
-// refusedText says that the service refuses a source with a key that it accepts for others.
-func refusedText(source schedule.Source, err error, until time.Time) error {
+// refusalOf is the refusal of a source, with its consequence.
+func refusalOf(source schedule.Source, err error, until time.Time) error {
+	others := "projects"
+	if source.Report != analytics.VisitorsReport {
+		others = "reports"
+	}
+	return &sourceError{err, fmt.Sprintf("%s; it is asked for again after %s, or by docgauge check, and other %s are "+
+		"exported", RefusedText(source, err), format.Time(until), others)}
+}
+
+// RefusedText says that the service refuses a source (401, 403) with a key that it accepts for others.
+func RefusedText(source schedule.Source, err error) string {
 	what, remedy := "project "+source.Project, "give the key access to it, or remove it from DOCGAUGE_PROJECTS"
-	others := "other projects are exported"
 	if source.Report != analytics.VisitorsReport {
 		what = fmt.Sprintf("the report %s of project %s", source.Report, source.Project)
 		remedy = fmt.Sprintf("remove %s from DOCGAUGE_REPORTS, or give the key access to it", source.Report)
-		others = "other reports are exported"
 	}
 	why := err.Error()
 	if api, ok := errors.AsType[*docsapi.Error](err); ok {
@@ -332,8 +339,13 @@ func refusedText(source schedule.Source, err error, until time.Time) error {
 			why += ": " + api.Says
 		}
 	}
-	return &sourceError{err, fmt.Sprintf("the service refuses %s (%s), but accepts the key otherwise: %s; it is asked "+
-		"for again after %s, or by docgauge check, and %s", what, why, remedy, format.Time(until), others)}
+	return fmt.Sprintf("the service refuses %s (%s), but accepts the key otherwise: %s", what, why, remedy)
+}
+
+// LackingText says that the service does not have a report of a project of which it has visitors.
+func LackingText(source schedule.Source, err *docsapi.Error) string {
+	return fmt.Sprintf("the service does not have the report %s of project %s (%s): remove %[1]s from DOCGAUGE_REPORTS",
+		source.Report, source.Project, err.Short())
 }
 
 // sourceError is the refusal of a source under another text.

@@ -45,6 +45,14 @@ func DidYouMean(name string, known []string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
+// Path writes the path of a page, which may be empty.
+func Path(path string) string {
+	if path == "" {
+		return "(empty path)"
+	}
+	return path
+}
+
 // Edits is the number of letters to insert, delete or replace to turn one name into another.
 func Edits(a, b string) int { return levenshtein.Distance(a, b, nil) }
 

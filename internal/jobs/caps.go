@@ -48,7 +48,11 @@ func (s *queueState) admission(o Options) *admission {
 			a.keys[job.ConcurrencyKey] = named(job) + ", which is " + string(job.State)
 		}
 		if s.blocks(job) && job.Blocked.After(a.blocked[job.Project].ends) {
-			b := because(whyProject, "nothing of project %s is accepted: %s; next try at %s",
+			why := whyProject
+			if job.State == journal.Pending && job.Next.IsZero() {
+				why = whyForbidden // the job itself waits for nothing else
+			}
+			b := because(why, "nothing of project %s is accepted: %s; next try at %s",
 				job.Project, job.Reason, format.Time(job.Blocked))
 			b.ends = job.Blocked
 			a.blocked[job.Project] = b

@@ -299,7 +299,8 @@ func TestJudge(t *testing.T) {
 			lostError(), context.Canceled, answer(200), answer(302), answer(408), answer(500), answer(502),
 		},
 		{rejected, true}:     {answer(400), answer(409), answer(413), answer(422)},
-		{unauthorized, true}: {answer(401), answer(403)},
+		{unauthorized, true}: {answer(401)},
+		{forbidden, true}:    {answer(403)},
 		{postponed, true}:    {answer(402), answer(404), answer(405), answer(407), answer(425), answer(429)},
 		{postponed, false}: {
 			notSentError(), fmt.Errorf("wrapped: %w", notSentError()),

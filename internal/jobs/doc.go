@@ -35,7 +35,8 @@
 //	submitting  accepted                                      active       queue
 //	submitting  accepted, under the id of another job         unknown      queue
 //	submitting  not sent; 429, 425; 402, 404, 405, 407        pending, with a time  queue
-//	submitting  401, 403                                      pending, and the queue pauses  queue
+//	submitting  401                                           pending, and the queue pauses  queue
+//	submitting  403                                           pending, and its project waits, or the queue pauses  queue
 //	submitting  other 4xx                                     rejected     queue
 //	submitting  anything else, or the process ended           unknown      queue, Recover
 //	active      read: at work, or an unfamiliar status        active       queue
@@ -99,7 +100,8 @@
 //
 // The constants of Why are the reasons why a prompt waits. The caps count the intents of 24 hours
 // that are not known to have been refused, and the jobs that may be at work, including the
-// unknown. The queue pauses when the key was refused (until it changes), when two
+// unknown. The queue pauses when the key was refused (401, or 403 without an accepted send
+// since the key changed; until it changes), when two
 // consecutive sends are in doubt (until the service answers a read, and an hour has passed
 // or the operator releases it), when the operator pauses it, and for a state without any job
 // (see NewState). Reads continue in every pause.

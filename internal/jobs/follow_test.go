@@ -77,6 +77,17 @@ func TestPollsSlowDown(t *testing.T) {
 	}
 }
 
+// TestReadAfterAJump: a job that was read by a clock that was hours ahead is read again once the clock is right.
+func TestReadAfterAJump(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, 2 * time.Hour} {
+		w := one(t, prompts.Prompt{Body: "slow"})
+		w.after(ahead)
+		w.calls(callRead, 1)
+		w.after(turn - ahead)
+		w.calls(callRead, 2)
+	}
+}
+
 // TestLost: a job is lost after it was not found for ten minutes, and not before.
 func TestLost(t *testing.T) {
 	w := one(t, prompts.Prompt{Body: "slow"})
@@ -218,7 +229,7 @@ func TestFollowUpRefused(t *testing.T) {
 
 // TestFollowUpThatWaits: a follow-up that is refused for a time is sent later, once.
 func TestFollowUpThatWaits(t *testing.T) {
-	for _, err := range []error{throttled(20 * time.Minute), notSentError(), answer(404), answer(401)} {
+	for _, err := range []error{throttled(20 * time.Minute), notSentError(), answer(404), answer(401), answer(403)} {
 		w := one(t, prompts.Prompt{FollowUps: []string{"one"}})
 		key := "first"
 		w.opt.KeyMark = func() string { return key }

@@ -54,6 +54,8 @@ type pass struct {
 	unrendered map[string]error
 	// raced are prompts, by id, that an operator changed while they were to be sent.
 	raced map[string]bool
+	// forbidden has why the service refused a create or a message with 403, by the number of the job.
+	forbidden map[int64]error
 	// answered: the service answered a read.
 	answered bool
 	// links are the links of pull requests in the spelling of the journal, by key; nil until

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -215,6 +216,55 @@ func TestUnauthorized(t *testing.T) {
 		w.paused("")
 		w.has("f", journal.Active)
 	}
+}
+
+// TestForbiddenProject: a project that the service refuses waits by itself, longer each time, over restarts; those of
+// others are created and read, and the key counts as good.
+func TestForbiddenProject(t *testing.T) {
+	w := newWorld(t, "a", "a2")
+	w.prompt(prompts.Prompt{ID: "b", Project: "prj_b"})
+	w.opt.KeyMark = func() string { return "mark" }
+	w.opt.RefuseKey = func(bool) { t.Error("the key counts as refused") }
+	w.service.down = func(_, project string) error {
+		if project == "prj_a" {
+			return answer(http.StatusForbidden)
+		}
+		return nil
+	}
+	w.passes()
+	w.waitsFor("a", "forbidden", journal.Pending, "prj_a", "HTTP 403", "jobs release a")
+	w.waitsFor("a2", "forbidden", journal.Pending, "HTTP 403")
+	w.has("b", journal.Active)
+	for _, step := range []struct{ minutes, calls int }{{9, 2}, {2, 3}, {19, 3}, {2, 4}, {38, 4}, {3, 5}} {
+		w.queue = nil
+		w.after(time.Duration(step.minutes) * time.Minute)
+		w.calls(callCreate, step.calls)
+		w.paused("")
+	}
+	w.has("b", journal.Completed)
+	w.prompt(prompts.Prompt{ID: "c", Project: "prj_b"})
+	w.passes()
+	w.has("c", journal.Active)
+	w.events("completed")
+
+	// Its jobs cannot be read either, and then all is well.
+	w.service.down = nil
+	w.after(24 * time.Hour)
+	w.has("a2", journal.Active)
+	w.prompt(prompts.Prompt{ID: "d", Project: "prj_b"})
+	w.passes()
+	w.service.down = func(call, project string) error {
+		if call == callRead && project == "prj_a" {
+			return answer(http.StatusForbidden)
+		}
+		return nil
+	}
+	w.after(turn)
+	w.paused("")
+	w.has("d", journal.Completed)
+	w.service.down = nil
+	w.after(time.Hour)
+	w.has("a", journal.Completed)
 }
 
 // TestReadKeyRefused: of two keys the one for reads can be refused.

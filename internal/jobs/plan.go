@@ -28,6 +28,7 @@ const (
 	whyDependency  Why = "depends_on"         // a prompt that is not completed
 	whyConcurrency Why = "concurrency"        // a job of the same concurrency key
 	whyProject     Why = "project"            // the service, or the budget, accepts nothing of its project for a time
+	whyForbidden   Why = "forbidden"          // the service refuses its project with this key
 	whyPerDay      Why = "per_day"            // the cap on jobs per day
 	whyCost        Why = "cost_per_day"       // the cap on the cost of a day
 	whyActive      Why = "active"             // the cap on active jobs

@@ -26,9 +26,9 @@ const (
 // poll reads the jobs that are due, and enters the results.
 func (p *pass) poll(ctx context.Context) error {
 	var refused error
-	polled := false
+	polled, isKey := false, false
 	for _, job := range p.state.jobs {
-		if job.State != journal.Active || p.state.isAhead(job.Next) {
+		if job.State != journal.Active || p.readsLater(job) {
 			continue
 		}
 		got, err := p.q.read(ctx, job)
@@ -38,7 +38,7 @@ func (p *pass) poll(ctx context.Context) error {
 		polled = true
 		p.answered = p.answered || err == nil || docsapi.IsNotFound(err)
 		if docsapi.IsUnauthorized(err) {
-			refused = err
+			refused, isKey = err, isKey || judge(err) != forbidden
 		}
 		change := p.follow(job, got, err)
 		made, err := p.apply(ctx, change)
@@ -51,8 +51,10 @@ func (p *pass) poll(ctx context.Context) error {
 				"state", string(job.State), "pr_link", job.PRLink)
 		}
 	}
-	if queue := p.state.queue; refused != nil && queue.Paused == "" {
+	// A service that answers the reads of other projects refuses only the project of this one (403).
+	if queue := p.state.queue; refused != nil && (isKey || !p.answered) && queue.Paused == "" {
 		queue.KeyMark = p.q.opt.KeyMark()
+		p.q.opt.RefuseKey(false)
 		change := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(refused))
 		if _, err := p.apply(ctx, change); err != nil {
 			return err
@@ -62,6 +64,16 @@ func (p *pass) poll(ctx context.Context) error {
 		return nil
 	}
 	return p.reload(ctx)
+}
+
+// readsLater reports whether the next read of a job is still to come. A service that did not answer the last one may
+// have said when. Otherwise a time further ahead than two reads are apart was written before the clock was set back.
+func (p *pass) readsLater(job journal.Job) bool {
+	if job.Reason != "" {
+		return p.state.isAhead(job.Next)
+	}
+	most := 2 * max(maxBackoff, p.q.opt.PollInterval)
+	return job.Next.After(p.state.at) && !job.Next.After(p.state.at.Add(most))
 }
 
 func (q *Queue) read(ctx context.Context, job journal.Job) (docsapi.Job, error) {

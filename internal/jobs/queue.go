@@ -75,6 +75,8 @@ type Options struct {
 	// KeyMark returns a text that changes with the keys and does not reveal them. It is
 	// kept in the state.
 	KeyMark func() string
+	// RefuseKey notes that the service refuses the key that creates jobs, or the one that reads them.
+	RefuseKey func(creates bool)
 	// Changed is called after each change of the journal.
 	Changed func()
 	// Clock returns an error while this machine's clock is known to be wrong. Nothing is sent or

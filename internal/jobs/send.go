@@ -26,11 +26,40 @@ const planAge = 5 * time.Second
 func (p *pass) submit(ctx context.Context) error {
 	for ctx.Err() == nil {
 		sent, err := p.submitPlanned(ctx)
-		if err != nil || !sent {
+		if err != nil {
 			return err
+		}
+		if !sent {
+			return p.judgeForbidden(ctx)
 		}
 	}
 	return nil
+}
+
+// judgeForbidden decides, once nothing more can be sent, what the service refused with 403. It is a project, which
+// waits by itself, if the service has accepted a create or a message with the same key. Otherwise it is the key:
+// then the queue pauses, and the jobs wait for nothing else.
+func (p *pass) judgeForbidden(ctx context.Context) error {
+	queue, mark := p.state.queue, p.q.opt.KeyMark()
+	if p.forbidden == nil || queue.Paused != "" || queue.KeyMark == mark && mark != "" {
+		return nil
+	}
+	var changes []journal.Change
+	var cause error
+	for _, job := range p.state.jobs {
+		if err := p.forbidden[job.Seq]; err != nil && p.state.blocks(job) {
+			cause = err
+			job.Next, job.Blocked, job.Refusals = time.Time{}, time.Time{}, 0
+			changes = append(changes, journal.Change{Job: job, From: job.State})
+		}
+	}
+	if cause == nil {
+		return nil
+	}
+	queue.KeyMark = mark
+	p.q.opt.RefuseKey(true)
+	pause := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(cause))
+	return p.applyAndReload(ctx, append(changes, pause)...)
 }
 
 // submitPlanned makes a plan and creates jobs by it for as long as it holds. It reports whether it did
@@ -208,6 +237,12 @@ func (p *pass) send(
 		}
 		return raced
 	}
+	if judge(o.err) == forbidden {
+		if p.forbidden == nil {
+			p.forbidden = map[int64]error{}
+		}
+		p.forbidden[job.Seq] = o.err
+	}
 	if err = q.Flush(ctx); err != nil {
 		log.Error("outcome not entered: docgauge must keep running until the journal can be written",
 			"job_id", o.got.ID, "error", err)
@@ -319,23 +354,34 @@ func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []jou
 			job.State, job.Reason = journal.Rejected, o.err.Error()
 			job.Begun, job.Charged = time.Time{}, time.Time{}
 		}
-	case postponed, unauthorized:
+	case postponed, unauthorized, forbidden:
+		why := o.err.Error()
+		if v == forbidden {
+			why = forbiddenText(job, o.err)
+		}
 		if followUp {
-			job.Reason = fmt.Sprintf("%s was not accepted: %v", followUpName(job), o.err)
+			job.Reason = fmt.Sprintf("%s was not accepted: %s", followUpName(job), why)
 			job.Sending = false
 		} else {
-			job.State, job.Reason = journal.Pending, o.err.Error()
+			job.State, job.Reason = journal.Pending, why
 			job.Begun, job.Charged = time.Time{}, time.Time{}
 		}
 		switch {
 		case o.stopped:
 			job.Reason = "docgauge was stopped before it was sent"
-		case v == postponed: // else the pause of the queue holds it
+		case v == postponed:
 			job.Refusals++
-			wait := q.backoff(firstRetry, retryGrowth, job.Refusals, o.err)
+			wait := q.backoff(firstRetry, maxBackoff, retryGrowth, job.Refusals, o.err)
 			job.Next = now.Add(wait).Truncate(time.Microsecond)
 			job.Blocked = job.Next
-		}
+		case v == forbidden:
+			job.Refusals++
+			wait := q.backoff(firstForbidden, maxForbidden, retryGrowth, job.Refusals, o.err)
+			job.Blocked = now.Add(wait).Truncate(time.Microsecond)
+			if followUp {
+				job.Next = job.Blocked
+			}
+		} // else the pause of the queue holds it
 	}
 	change := journal.Change{Job: job, From: before.State, At: now, Cause: cmp.Or(cause, job.Reason)}
 	if before.State.Ended() {
@@ -353,8 +399,15 @@ func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []jou
 	case v == unauthorized && queue.Paused == "":
 		queue.Unknowns, queue.KeyMark = 0, o.keyMark
 		return []journal.Change{change, q.pause(queue, journal.PausedUnauthorized, now, keyRefused(o.err))}
-	case isAnswered(o.err) && queue.Unknowns > 0:
+	}
+	former := queue
+	if isAnswered(o.err) {
 		queue.Unknowns = 0
+	}
+	if v == accepted && queue.Paused == "" {
+		queue.KeyMark = o.keyMark
+	}
+	if queue != former {
 		change.Queue = &queue
 	}
 	return []journal.Change{change}
@@ -382,6 +435,7 @@ const (
 	postponed    verdict = "postponed"    // not accepted; later it may be
 	rejected     verdict = "rejected"     // not accepted, and it never will be
 	unauthorized verdict = "unauthorized" // not accepted, and nothing will be with this key
+	forbidden    verdict = "forbidden"    // not accepted, and nothing of its project will be for a while
 	inDoubt      verdict = "in doubt"     // it may have been accepted
 )
 
@@ -398,6 +452,8 @@ func judge(err error) verdict {
 		return postponed
 	case docsapi.IsInDoubt(err):
 		return inDoubt
+	case e.Status == http.StatusForbidden:
+		return forbidden
 	case docsapi.IsUnauthorized(err):
 		return unauthorized
 	case e.Outcome == docsapi.Transient:
@@ -423,16 +479,29 @@ const (
 	retryGrowth = 2
 	pollGrowth  = 1.5
 	maxBackoff  = 5 * time.Minute
+	// A project that the service refuses waits for firstForbidden, and for maxForbidden at most: jitter keeps that
+	// below maxWait.
+	firstForbidden, maxForbidden = 10 * time.Minute, 12 * time.Hour
 )
+
+// forbiddenText says that the service refuses the project of a job.
+func forbiddenText(job journal.Job, err error) string {
+	says := ""
+	if e, ours := errors.AsType[*docsapi.Error](err); ours && e.Says != "" {
+		says = ": " + e.Says
+	}
+	return fmt.Sprintf("the service refuses agent jobs of project %s (HTTP 403%s): give the key access to it; docgauge "+
+		"jobs release %s asks at once", job.Project, says, job.Prompt)
+}
 
 // pollIn returns how long to wait after a number of reads that found a job at work.
 func (q *Queue) pollIn(polls int, err error) time.Duration {
-	return q.backoff(max(q.opt.PollInterval, time.Millisecond), pollGrowth, polls+1, err)
+	return q.backoff(max(q.opt.PollInterval, time.Millisecond), maxBackoff, pollGrowth, polls+1, err)
 }
 
 // backoff returns clock.Backoff with jitter, or longer if the service demands it.
-func (q *Queue) backoff(first time.Duration, growth float64, times int, err error) time.Duration {
-	wait := q.opt.Jitter(clock.Backoff(first, maxBackoff, growth, times)).Round(time.Millisecond)
+func (q *Queue) backoff(first, most time.Duration, growth float64, times int, err error) time.Duration {
+	wait := q.opt.Jitter(clock.Backoff(first, most, growth, times)).Round(time.Millisecond)
 	if e, ours := errors.AsType[*docsapi.Error](err); ours {
 		wait = max(wait, e.RetryAfter)
 	}

@@ -58,6 +58,11 @@ func Show(
 			cost,
 		},
 	}
+	for _, p := range prompts.Planned {
+		if p.Why == whyForbidden && !slices.Contains(out.Queue.Refused, p.Project) {
+			out.Queue.Refused = append(out.Queue.Refused, p.Project)
+		}
+	}
 	isNew := func(p Planned) bool { return p.Why == whyNewState }
 	if slices.ContainsFunc(prompts.Planned, isNew) {
 		out.Queue.Paused = string(journal.PausedNewState)

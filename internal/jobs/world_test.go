@@ -52,7 +52,8 @@ func newWorld(t tb, ids ...string) *world {
 	w.service = &service{now: w.now, calls: map[string]int{}}
 	w.opt = Options{
 		PollInterval: 15 * time.Second, OnNewState: Submit, Now: w.now, Notify: true,
-		KeyMark: func() string { return "" }, Changed: func() {}, Clock: func() error { return nil },
+		KeyMark: func() string { return "" }, RefuseKey: func(bool) {}, Changed: func() {},
+		Clock:   func() error { return nil },
 		Confirm: func(context.Context) (bool, error) { return true, nil },
 		Mark:    func(context.Context) {}, Restored: func(context.Context) error { return nil },
 		Jitter: func(d time.Duration) time.Duration { return d }, Logger: slog.New(slog.DiscardHandler),

@@ -253,8 +253,11 @@ type historyQuestion struct {
 }
 
 func (q historyQuestion) options(s query.Selection, now time.Time) query.HistoryOptions {
-	return query.HistoryOptions{Selection: s, Page: q.Path, Last: int(q.Limit), Since: q.Since,
-		Today: analytics.DateOf(now)}
+	o := query.HistoryOptions{Selection: s, Last: int(q.Limit), Since: q.Since, Today: analytics.DateOf(now)}
+	if q.Path != "" { // an assistant may send every parameter
+		o.Page = &q.Path
+	}
+	return o
 }
 
 type historyAnswer struct {

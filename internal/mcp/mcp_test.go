@@ -252,7 +252,7 @@ func TestAnswers(t *testing.T) {
 		{"page_history", object{"path": "/guides/b", "limit": 8}, []string{
 			`"absent":true`, `"state":"missing"`, `"visitors":{"ai":5,"human":87,"total":90}`,
 		}},
-		{"page_history", nil, []string{`"path":""`, `"total":220`}},
+		{"page_history", nil, []string{`"path":null`, `"total":220`}},
 		{"agents", object{"granularity": "day", "limit": 1}, []string{
 			`"agent":"browser","audience":"human"`, `"change":0`, `"count":2`, `"truncated":true`, `"report":"agents"`,
 			`never add them up`,

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
@@ -44,8 +45,7 @@ func TestLife(t *testing.T) {
 func life(t *testing.T, ahead time.Duration) {
 	b := newBench(t, link(1))
 	b.hub.ahead = ahead
-	p := b.open(1)
-	p.Draft = true
+	b.open(fake.ConvertToDraft)
 	b.pass()
 	b.want(link(1), journal.PullDraft, "")
 	// reads counts the reads in some time, of which there must be so many by a right clock.
@@ -64,26 +64,23 @@ func life(t *testing.T, ahead time.Duration) {
 		t.Errorf("of %d requests, %d cost nothing", b.hub.count, b.hub.same)
 	}
 
-	ready := b.host()
-	p.Draft, p.ready = false, &ready
+	ready := b.act(fake.Ready, 0)
 	b.run(day)
 	if got := b.want(link(1), journal.PullOpen, ""); !got.Ready.Equal(ready) {
 		t.Errorf("ready at %v, want %v", got.Ready, ready)
 	}
-	p.Head.SHA = "forced"
+	b.hub.Change(1, func(p *fake.Pull) { p.Head = "forced" })
 	b.run(day)
 	if got := b.want(link(1), journal.PullOpen, ""); got.Commit != "forced" {
 		t.Errorf("%+v", got)
 	}
 
-	closed := b.host()
-	p.State, p.Closed = "closed", &closed
+	closed := b.act(fake.Close, 0)
 	b.run(2 * hour)
 	if got := b.want(link(1), journal.PullClosed, ""); !got.Closed.Equal(closed) || got.Final {
 		t.Errorf("%+v", got)
 	}
-	again := b.host()
-	p.State, p.Closed, p.again = "open", nil, &again
+	again := b.act(fake.Reopen, 0)
 	b.run(day)
 	if got := b.want(link(1), journal.PullOpen, ""); !got.Reopened.Equal(again) || !got.Closed.IsZero() {
 		t.Errorf("%+v", got)
@@ -91,9 +88,8 @@ func life(t *testing.T, ahead time.Duration) {
 	b.run(31 * day)
 	reads(10*day, 9, 11)
 
-	reviewed := b.host().Add(-time.Minute)
-	p.reviewed = &reviewed
-	merged := b.merge(p, 0)
+	reviewed := b.act(fake.Approve, time.Minute)
+	merged := b.act(fake.Merge, 0)
 	before := b.hub.asked[pathOfOne]
 	reads(10*day, 2, 2)
 	got := b.want(link(1), journal.PullMerged, "")
@@ -111,7 +107,8 @@ func life(t *testing.T, ahead time.Duration) {
 func TestMergedLongAgo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, link(1))
-		b.merge(b.open(1), 20*day)
+		b.open()
+		b.act(fake.Merge, 20*day)
 		b.pass()
 		if got := b.want(link(1), journal.PullMerged, ""); !got.Final || len(got.Changed) != 1 || !b.next.IsZero() {
 			t.Errorf("%+v, next %v", got, b.next)
@@ -122,21 +119,21 @@ func TestMergedLongAgo(t *testing.T) {
 // TestMergedForEver: a host that answers the last read from an old copy takes back no merge,
 // and moves none of the times that the counters are made of.
 func TestMergedForEver(t *testing.T) {
-	for name, says := range map[string]func(p *pull){
-		"open":         func(p *pull) { p.State, p.Merged, p.Closed, p.MergeCommit = "open", nil, nil, "" },
-		"closed":       func(p *pull) { p.Merged = nil },
-		"merged later": func(p *pull) { later := p.Merged.Add(hour); p.Merged = &later },
-		"begun sooner": func(p *pull) { p.Created = p.Created.Add(-hour) },
+	for name, says := range map[string]func(p *fake.Pull){
+		"open":         func(p *fake.Pull) { p.History = nil },
+		"closed":       func(p *fake.Pull) { p.History[0].Action = fake.Close },
+		"merged later": func(p *fake.Pull) { p.History[0].At = p.History[0].At.Add(hour) },
+		"begun sooner": func(p *fake.Pull) { p.OpenedAt = p.OpenedAt.Add(-hour) },
 	} {
 		bubble(t, func(t *testing.T) {
 			b := newBench(t, link(1))
-			p := b.open(1)
+			b.open()
 			b.pass()
 			b.run(hour)
-			b.merge(p, 0)
+			b.act(fake.Merge, 0)
 			b.run(10 * time.Minute)
 			was := b.want(link(1), journal.PullMerged, "")
-			says(p)
+			b.hub.Change(1, says)
 			b.run(2 * day)
 			is := b.want(link(1), journal.PullMerged, "")
 			if !is.Final || !is.Merged.Equal(was.Merged) || !is.Opened().Equal(was.Opened()) ||
@@ -183,9 +180,10 @@ func TestPages(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, link(1))
 		b.hub.files = map[string]string{"site/docs/docs.json": `{"navigation": {"pages": ["a"]}}`}
-		p := b.open(1)
+		b.open()
+		b.hub.Change(1, func(p *fake.Pull) { p.Diff = "diff --git a/site/docs/a.mdx b/site/docs/a.mdx\n" })
 		b.pass()
-		b.merge(p, 0)
+		b.act(fake.Merge, 0)
 		b.refuse(func(path string) int {
 			if strings.Contains(path, "/contents/") {
 				return http.StatusBadGateway
@@ -253,7 +251,8 @@ func TestRefusedAfterItsEnd(t *testing.T) {
 	for _, code := range []int{404, 301, 403, 500, -1} {
 		bubble(t, func(t *testing.T) {
 			b := newBench(t, link(1))
-			b.merge(b.open(1), 0)
+			b.open()
+			b.act(fake.Merge, 0)
 			b.pass()
 			b.refuse(func(string) int { return code })
 			b.run(30 * day)
@@ -293,9 +292,7 @@ func TestToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t)
 		b.follow(2)
-		b.hub.refuse = func(req *http.Request) (int, map[string]string) {
-			return map[bool]int{false: 401}[req.Header.Get("Authorization") == "Bearer good"], nil
-		}
+		b.hub.Token = "good"
 		both := func(state journal.PullState, problem string) {
 			t.Helper()
 			b.want(link(1), state, problem)
@@ -401,8 +398,8 @@ func TestThousand(t *testing.T) {
 			b.follow(1000)
 			hours := 3
 			for i := range 1000 {
-				if p := b.hub.pulls[fmt.Sprint("/repos/acme/docs/pulls/", i+1)]; aged {
-					p.Created = p.Created.Add(-time.Duration(i*i) * time.Minute / 10)
+				if aged {
+					b.hub.Change(i+1, func(p *fake.Pull) { p.OpenedAt = p.OpenedAt.Add(-time.Duration(i*i) * time.Minute / 10) })
 				}
 			}
 			if aged && !testing.Short() {
@@ -434,12 +431,12 @@ func TestKilled(t *testing.T) {
 		for step := range 12 {
 			bubble(t, func(t *testing.T) {
 				b := newBench(t, link(1), link(2), "https://code.example/a/b/pull/1")
-				one := b.open(1)
-				b.open(2)
+				b.open()
+				b.open()
 				ctx, cancel := context.WithCancel(t.Context())
 				for i := range 12 {
 					if i == 6 {
-						b.merge(one, 12*time.Minute)
+						b.act(fake.Merge, 12*time.Minute)
 					}
 					if i == step {
 						b.memory.before, b.memory.after = kind == "before a write", kind == "after a write"
@@ -489,7 +486,7 @@ func TestKilled(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t)
-		b.open(1)
+		b.open()
 		b.memory.rows[link(1)] = journal.PullRequest{Link: link(1), State: journal.PullOpen,
 			Next: time.Now().Add(1000 * day)}
 		b.pass()
@@ -499,7 +496,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T) { // a pause of the host
 		b := newBench(t, link(1))
-		b.open(1)
+		b.open()
 		ahead := 1000 * day
 		b.Follower = pulls.New(b.memory, b.client(), func() time.Time { return time.Now().Add(ahead) })
 		b.refuse(func(string) int { return -1 })
@@ -511,7 +508,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T) { // when it was hidden first
 		b := newBench(t)
-		b.open(1)
+		b.open()
 		b.memory.rows[link(1)] = journal.PullRequest{Link: link(1), State: journal.PullOpen, Next: time.Now(),
 			Missing: time.Now().Add(1000 * day)}
 		b.refuse(func(string) int { return 404 })
@@ -534,7 +531,7 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t)
-	b.open(1)
+	b.open()
 	b.Follower = pulls.New(db, b.client(), time.Now)
 	b.pass()
 	all, err := db.PullRequests(t.Context())

@@ -2,11 +2,8 @@ package pulls_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
 )
@@ -58,112 +56,57 @@ func (m *memory) SetPullRequests(_ context.Context, all ...journal.PullRequest) 
 	return map[bool]error{true: errStore}[m.after]
 }
 
-// hub is a GitHub. refuse, if set, answers instead of it.
+// hub is a GitHub with the project acme/docs, whose requests are counted. refuse, if set, answers instead of it; a
+// negative code is no connection.
 type hub struct {
-	pulls  map[string]*pull // by path
-	asked  map[string]int   // by path
-	files  map[string]string
+	*fake.Host
+	asked  map[string]int // by path
 	count  int
 	same   int // of count, how many answered 304
 	ahead  time.Duration
 	refuse func(*http.Request) (code int, header map[string]string)
+	files  map[string]string
 }
 
-type pull struct {
-	Number       int        `json:"number"`
-	State        string     `json:"state"`
-	Draft        bool       `json:"draft"`
-	Created      time.Time  `json:"created_at"`
-	Merged       *time.Time `json:"merged_at"`
-	Closed       *time.Time `json:"closed_at"`
-	Head         commit     `json:"head"`
-	MergeCommit  string     `json:"merge_commit_sha"`
-	ready, again *time.Time
-	reviewed     *time.Time
-}
-
-type commit struct {
-	SHA string `json:"sha"`
+func newHub(t *testing.T) *hub {
+	h := &hub{asked: map[string]int{}}
+	store, err := fake.OpenStore("", func() time.Time { return time.Now().Add(h.ahead) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Host = fake.NewHost("github", "acme/docs", "").Over(store)
+	h.Prefix = ""
+	h.File = func(_ context.Context, _, path string) ([]byte, bool, error) {
+		text, ok := h.files[path]
+		return []byte(text), ok, nil
+	}
+	h.Fault = func(w http.ResponseWriter, r *http.Request, effect bool) bool {
+		if effect || h.refuse == nil {
+			return false
+		}
+		code, header := h.refuse(r)
+		for k, v := range header {
+			w.Header().Set(k, v)
+		}
+		switch {
+		case code < 0:
+			panic(http.ErrAbortHandler)
+		case code > 0:
+			w.WriteHeader(code)
+		}
+		return code > 0
+	}
+	return h
 }
 
 func (h *hub) RoundTrip(req *http.Request) (*http.Response, error) {
 	h.count++
 	h.asked[req.URL.Path]++
-	resp := &http.Response{Header: http.Header{}, Body: http.NoBody, Request: req}
-	resp.Header.Set("Date", time.Now().Add(h.ahead).UTC().Format(http.TimeFormat))
-	if h.refuse != nil {
-		code, header := h.refuse(req)
-		for k, v := range header {
-			resp.Header.Set(k, v)
-		}
-		if code < 0 {
-			return nil, errors.New("connection refused")
-		}
-		if code != 0 {
-			resp.StatusCode = code
-			return resp, nil
-		}
-	}
-	body := h.body(req.URL.Path)
-	tag := fmt.Sprintf(`W/"%x"`, crc32.ChecksumIEEE(body))
-	resp.Header.Set("ETag", tag)
-	switch {
-	case body == nil:
-		resp.StatusCode = http.StatusNotFound
-	case req.Header.Get("If-None-Match") == tag:
+	resp, err := h.Host.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusNotModified {
 		h.same++
-		resp.StatusCode = http.StatusNotModified
-	default:
-		resp.StatusCode, resp.Body = http.StatusOK, io.NopCloser(strings.NewReader(string(body)))
 	}
-	return resp, nil
-}
-
-// body is the answer for a path: the pull request itself, or a part of it.
-func (h *hub) body(path string) []byte {
-	if _, name, is := strings.Cut(path, "/contents/"); is {
-		text, ok := h.files[name]
-		if !ok {
-			return nil
-		}
-		body, _ := json.Marshal(map[string]any{"encoding": "base64", "content": []byte(text)})
-		return body
-	}
-	if strings.Contains(path, "/commits/") {
-		return []byte(`{"check_runs":[]}`)
-	}
-	base, part, _ := strings.Cut(strings.Replace(path, "/issues/", "/pulls/", 1), "/pulls/")
-	number, part, _ := strings.Cut(part, "/")
-	p := h.pulls[base+"/pulls/"+number]
-	if p == nil {
-		return nil
-	}
-	type entry map[string]any
-	list := []entry{}
-	add := func(at *time.Time, e entry, when string) {
-		if at != nil {
-			e[when] = at
-			list = append(list, e)
-		}
-	}
-	switch part {
-	case "":
-		body, _ := json.Marshal(p)
-		return body
-	case "events":
-		add(p.ready, entry{"event": "ready_for_review"}, "created_at")
-		add(p.again, entry{"event": "reopened"}, "created_at")
-	case "reviews":
-		add(p.reviewed, entry{"state": "APPROVED", "user": entry{"login": "ann"}}, "submitted_at")
-	case "files": // every pull request changes one, beside docs.json
-		changed := "a.mdx"
-		for name := range h.files {
-			changed = strings.TrimSuffix(name, "docs.json") + "a.mdx"
-		}
-		list = append(list, entry{"filename": changed})
-	}
-	body, _ := json.Marshal(list)
-	return body
+	return resp, err
 }
 
 // bench is a follower over a store and a hub, whose host's clock is ahead of ours.
@@ -180,7 +123,7 @@ func newBench(t *testing.T, links ...string) *bench {
 	b := &bench{
 		t: t, token: "token-of-the-tests",
 		memory: &memory{rows: map[string]journal.PullRequest{}, links: links},
-		hub:    &hub{pulls: map[string]*pull{}, asked: map[string]int{}},
+		hub:    newHub(t),
 	}
 	b.restart()
 	return b
@@ -201,25 +144,26 @@ func (b *bench) client() *codehost.Client {
 	return c
 }
 
-// open adds an open pull request, made now by the host's clock.
-func (b *bench) open(number int) *pull {
-	p := &pull{Number: number, State: "open", Created: b.host(), Head: commit{"a"}}
-	b.hub.pulls[fmt.Sprintf("/repos/acme/docs/pulls/%d", number)] = p
-	return p
+// open adds the next open pull request, made now by the host's clock, with an action. It changes one page.
+func (b *bench) open(actions ...fake.Action) {
+	b.hub.Add(fake.Pull{Head: "a", MergeCommit: "m", Diff: "diff --git a/a.mdx b/a.mdx\n"}, actions...)
 }
 
 // follow adds links of the journal, to pull requests that were opened now.
 func (b *bench) follow(n int) {
 	for i := range n {
 		b.memory.links = append(b.memory.links, link(i+1))
-		b.open(i + 1)
+		b.open()
 	}
 }
 
-// merge merges a pull request some time ago.
-func (b *bench) merge(p *pull, ago time.Duration) time.Time {
+// act does something to the first pull request, some time ago, and returns when by the host's clock.
+func (b *bench) act(action fake.Action, ago time.Duration) time.Time {
+	b.t.Helper()
 	at := b.host().Add(-ago)
-	p.State, p.Merged, p.Closed, p.MergeCommit = "closed", &at, &at, "m"
+	if err := b.hub.Act(1, fake.Event{At: at, Action: action}); err != nil {
+		b.t.Fatal(err)
+	}
 	return at
 }
 

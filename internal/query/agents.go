@@ -391,7 +391,7 @@ type AgentHistoryNumbers struct {
 }
 
 // AgentHistories returns the history of an agent in each project that has it in one of the windows, of each
-// audience apart; with a page, its history on that page. What could be read comes with the error of what could
+// audience apart; with a page that has a path, its history on that page. What could be read comes with the error of what could
 // not. An UnknownProjectError concerns the question.
 func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o HistoryOptions) ([]AgentHistory, error) {
 	o.Selection.report = analytics.AgentsReport
@@ -399,32 +399,36 @@ func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o Histor
 	if err != nil {
 		return nil, err
 	}
+	var page string
+	if o.Page != nil {
+		page = *o.Page
+	}
 	known, pages, met := map[string]bool{}, false, false
 	out, err := ofEach(all, func(s series) ([]AgentHistory, error) {
 		windows, newer, err := o.windows(s)
 		if err != nil {
 			return nil, err
 		}
-		read := agentReader{from: from, agent: agent, page: o.Page, series: s, known: known,
+		read := agentReader{from: from, agent: agent, page: page, series: s, known: known,
 			rows: map[analytics.Window]map[analytics.Audience]analytics.AgentRow{}}
 		histories, err := read.histories(ctx, o.Selection.Granularity, windows)
 		pages, met = pages || read.pages, met || read.met
 		for i := range histories {
 			h := &histories[i]
 			h.Project, h.ProjectName, h.NewerMissing = s.project, o.Selection.Names[s.project], newer
-			h.Granularity, h.Agent, h.Path = o.Selection.Granularity, agent, o.Page
+			h.Granularity, h.Agent, h.Path = o.Selection.Granularity, agent, page
 		}
 		return histories, err
 	})
 	switch {
 	case err != nil || len(out) > 0:
 		return out, err
-	case o.Page != "" && !pages:
+	case page != "" && !pages:
 		last, _ := all[0].newest(func(analytics.Window, reading) bool { return true })
 		return nil, o.Selection.totalsOnly(ctx, from, all[0].windows[last].rev)
-	case o.Page != "" && met:
+	case page != "" && met:
 		return nil, noAnswer("agent %s did not read page %.200q in the %s windows asked for: paths are exact, "+
-			"and `docgauge top --agent NAME --prefix PATH` lists them", agent, o.Page, o.Selection.Granularity)
+			"and `docgauge top --agent NAME --prefix PATH` lists them", agent, page, o.Selection.Granularity)
 	}
 	return nil, unknownAgent(agent, o.Selection.Granularity, known)
 }

@@ -224,7 +224,7 @@ func TestAgentHistory(t *testing.T) {
 	putAgents(t, s, windowOf("prj_a", "2d", 4, 6), agentRow("", "GPTBot", "neither", true, 6),
 		agentRow("/", "GPTBot", "neither", true, 4), agentRow("/gone", "curl", "ai", false, 2))
 	ask := func(agent, page string) string {
-		o := query.HistoryOptions{Selection: query.Selection{Granularity: "2d"}, Page: page, Last: 5,
+		o := query.HistoryOptions{Selection: query.Selection{Granularity: "2d"}, Page: &page, Last: 5,
 			Today: sinktest.Key("", 6).From}
 		all, err := query.AgentHistories(t.Context(), s, agent, o)
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 // HistoryOptions select the numbers of a history.
 type HistoryOptions struct {
 	Selection Selection
-	// Page is a path; empty: the whole site.
-	Page string
+	// Page is a path, which may be empty; nil: the whole site.
+	Page *string
 	// Last is the number of windows, the newest.
 	Last int
 	// Since and Until leave out the windows that begin before the one or end after the other; nil: none.
@@ -36,8 +36,8 @@ type HistoryReport struct {
 	Project     string                `json:"project"`
 	ProjectName string                `json:"project_name,omitempty"`
 	Granularity analytics.Granularity `json:"granularity"`
-	// Path is empty for the whole site.
-	Path    string          `json:"path"`
+	// Path is null for the whole site.
+	Path    *string         `json:"path"`
 	Windows []HistoryWindow `json:"windows"`
 	// Open are the totals of the running window so far; null for a page, or if they are not known.
 	Open *analytics.OpenWindow `json:"open"`
@@ -84,7 +84,7 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 		h, err := o.report(ctx, from, s)
 		has := func(w HistoryWindow) bool { return w.Visitors != nil }
 		known = known || slices.ContainsFunc(h.Windows, func(w HistoryWindow) bool { return w.Absent || has(w) })
-		if o.Page != "" && !slices.ContainsFunc(h.Windows, has) {
+		if o.Page != nil && !slices.ContainsFunc(h.Windows, has) {
 			return nil, err
 		}
 		return []HistoryReport{h}, err
@@ -103,7 +103,7 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 		near = "did you mean " + unknown.Similar + "? "
 	}
 	unknown.text = fmt.Sprintf("page %.200q has no row in the %s windows asked for: %spaths are exact, "+
-		"and `docgauge top --prefix` lists them", o.Page, o.Selection.Granularity, near)
+		"and `docgauge top --prefix` lists them", *o.Page, o.Selection.Granularity, near)
 	return nil, errors.Join(unknown, err)
 }
 
@@ -111,7 +111,7 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 // be meant; empty: there is none.
 func (o HistoryOptions) similar(ctx context.Context, from sinks.Sink, all []series) (found string, err error) {
 	plain := func(path string) string { return strings.ToLower(strings.Trim(path, "/")) }
-	wanted, fewest := plain(o.Page), 3
+	wanted, fewest := plain(*o.Page), 3
 	for _, s := range all {
 		w, ok := s.newest(func(_ analytics.Window, r reading) bool { return r.err == nil && !r.rev.TotalsOnly() })
 		if !ok {
@@ -139,7 +139,7 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 		return h, err
 	}
 	for _, open := range o.Open {
-		if o.Page == "" && open.Project == s.project && open.Granularity == g && open.To > o.Today {
+		if o.Page == nil && open.Project == s.project && open.Granularity == g && open.To > o.Today {
 			h.Open = &open
 		}
 	}
@@ -227,17 +227,17 @@ func (o HistoryOptions) visitors(
 		}
 		defer func() { s.windows[w], known[w] = r, found }()
 		switch {
-		case o.Page == "":
+		case o.Page == nil:
 			return &r.rev.Totals, nil
 		case r.rev.TotalsOnly():
 			return nil, nil
 		}
 		err = EachRow(ctx, from, &r.rev, func(row analytics.Row) bool {
-			if row.Path == o.Page {
+			if row.Path == *o.Page {
 				visitors := row.Totals()
 				found = &visitors
 			}
-			return row.Path < o.Page
+			return row.Path < *o.Page
 		})
 		return found, err
 	}

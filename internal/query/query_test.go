@@ -114,8 +114,8 @@ func TestTopSorted(t *testing.T) {
 		}
 		for i, path := range all {
 			alone := o
-			alone.Path, alone.Prefix = path, ""
-			if path == "" || o.Prefix != "" {
+			alone.Path, alone.Prefix = &path, ""
+			if o.Prefix != "" {
 				continue
 			}
 			r2, err := query.Top(t.Context(), s, daily, alone)
@@ -268,7 +268,7 @@ func TestErrors(t *testing.T) {
 	damage(s, 1)
 	ask("day", "", nil, 1, "")
 	tearing := &tornAgain{Sink: s, reads: 1}
-	path := query.Ranking{By: analytics.Everyone, N: 1, Path: "/"}
+	path := query.Ranking{By: analytics.Everyone, N: 1, Path: new("/")}
 	got, err := query.Top(t.Context(), tearing, daily, path)
 	if len(got) != 0 || !strings.Contains(fmt.Sprint(err), "torn") {
 		t.Errorf("damaged before its rank was read: %+v, %v", got, err)
@@ -308,7 +308,7 @@ func TestHistory(t *testing.T) {
 	put(s, windowOf("prj_a", analytics.Day, 1, 2), page("/b", 2))
 	put(s, windowOf("prj_a", analytics.Day, 4, 5), page("/a", 20), page("/b", 3))
 	s.Put(sinktest.TotalsOnly(windowOf("prj_a", analytics.Day, 5, 6)), nil, nil)
-	put(s, windowOf("prj_a", analytics.Day, 7, 8), page("/a", 30))
+	put(s, windowOf("prj_a", analytics.Day, 7, 8), page("", 4), page("/a", 30))
 	put(s, windowOf("prj_b", analytics.Day, 4, 5), page("/c", 1))
 	put(s, windowOf("prj_a", analytics.Week, 4, 11))
 	tell := func(h query.HistoryReport) (out string) {
@@ -333,17 +333,18 @@ func TestHistory(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		granularity analytics.Granularity
-		page        string
+		page        *string
 		last, days  int // of October that are over
 		want        []string
 	}{
-		{"day", "", 30, 8, []string{
+		{"day", nil, 30, 8, []string{
 			"1:1000 2:2000 3:missing 4:missing 5:5000 6:6000 7:missing 8:8000+7350 0", "5:5000 3",
 		}},
-		{"day", "", 2, 8, []string{"7:missing 8:8000+7350 0", "5:5000 3"}},
-		{"day", "/a", 30, 8, []string{"1:10 2:absent 3:missing 4:missing 5:20 6:settled 7:missing 8:30+20 0"}},
-		{"week", "", 30, 12, []string{"5:5000 0"}},
-		{"2d", "", 2, 8, []string{"3:3000+2100 4:4000+2100 3"}},
+		{"day", nil, 2, 8, []string{"7:missing 8:8000+7350 0", "5:5000 3"}},
+		{"day", new("/a"), 30, 8, []string{"1:10 2:absent 3:missing 4:missing 5:20 6:settled 7:missing 8:30+20 0"}},
+		{"day", new(""), 2, 8, []string{"7:missing 8:4 0"}},
+		{"week", nil, 30, 12, []string{"5:5000 0"}},
+		{"2d", nil, 2, 8, []string{"3:3000+2100 4:4000+2100 3"}},
 	} {
 		o := query.HistoryOptions{
 			Selection: query.Selection{Granularity: tc.granularity}, Page: tc.page, Last: tc.last,
@@ -359,7 +360,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	day := query.Selection{Granularity: analytics.Day}
-	_, err := query.Histories(t.Context(), s, query.HistoryOptions{Selection: day, Page: "/A", Last: 9})
+	_, err := query.Histories(t.Context(), s, query.HistoryOptions{Selection: day, Page: new("/A"), Last: 9})
 	if err == nil || !strings.Contains(err.Error(), `page "/A" has no row`) {
 		t.Error(err)
 	}

@@ -53,7 +53,7 @@ type Ranking struct {
 	// Prefix keeps the pages whose paths begin with it.
 	Prefix string `json:"prefix"`
 	// Path keeps one page alone, with its rank among all.
-	Path string `json:"-"`
+	Path *string `json:"-"`
 	// N is the length of each list, without its first Offset pages.
 	N      int `json:"-"`
 	Offset int `json:"-"`
@@ -70,7 +70,7 @@ func (r Ranking) Check() error {
 	if r.By == ByChange && r.List != MostRead && r.List != "" {
 		return fmt.Errorf("by %s: want total, human or ai for the pages that are %s", r.By, r.List)
 	}
-	if r.Path != "" && r.Prefix != "" {
+	if r.Path != nil && r.Prefix != "" {
 		return errors.New("path, prefix: want one of the two")
 	}
 	return nil
@@ -193,7 +193,7 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 		first, r.Listed = nil, 0
 	}
 	r.Pages = by.pages(first, compared)
-	if by.Path != "" && len(r.Pages) > 0 {
+	if by.Path != nil && len(r.Pages) > 0 {
 		r.Pages[0].Rank, err = by.rank(ctx, from, earlier, &r.Revision, first[0])
 		if err != nil {
 			return r, err
@@ -365,7 +365,7 @@ func sideBySide(
 func (r Ranking) only(rows iter.Seq2[analytics.Row, error]) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for row, err := range rows {
-			kept := strings.HasPrefix(row.Path, r.Prefix) && (r.Path == "" || row.Path == r.Path)
+			kept := strings.HasPrefix(row.Path, r.Prefix) && (r.Path == nil || row.Path == *r.Path)
 			if (err != nil || kept) && !yield(row, err) {
 				return
 			}

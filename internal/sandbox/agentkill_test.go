@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -218,7 +219,7 @@ func killedWhileProposing(t *testing.T, kind string, moments []moment, merged bo
 	var mu sync.Mutex
 	var process *os.Process
 	kills := 0
-	host := engines.NewCodeHost(kind, "team/docs", childToken)
+	host := fake.NewHost(kind, "team/docs", childToken)
 	// killAt reports whether it killed the process.
 	killAt := func(r *http.Request, when int) bool {
 		mu.Lock()
@@ -276,7 +277,7 @@ func killedWhileProposing(t *testing.T, kind string, moments []moment, merged bo
 		}
 		_, _ = process.Wait()
 		if merged {
-			host.Merge(1)
+			check(t, host.Act(1, fake.Event{Action: fake.Merge}))
 		}
 	}
 	ask1(t, http.MethodPost, base+jobs+"/"+id+"/message", promptBody("two\n"))

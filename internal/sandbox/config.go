@@ -130,7 +130,7 @@ type Pulls struct {
 	DaysAgo     int    // days by which merges, also by hand, are dated back
 	Effect      Effect // of a merge on the synthetic readers of the pages that it changed
 	Token       string // needed by the API at GitHubPath; empty = none is needed
-	Limit       int    // requests that it answers in an hour; 0 = DefaultGitHubLimit
+	Limit       int    // requests that it answers in an hour; 0 = fake.DefaultLimit
 }
 
 // AgentFaults are injected into agent POSTs, creates and messages alike; the zero value

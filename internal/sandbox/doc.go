@@ -15,7 +15,8 @@
 // package facts, agent jobs in package runner. Here is pretence over it: traffic (traffic.go, synthetic.go,
 // scenario.go, effect.go, eventlog.go), what answers are made of (reports.go, agents.go, jobs.go), faults
 // (faults.go), the site as a repository (sitefiles.go), pages for people (pages.go, html.go), agents by words in a
-// prompt (script.go, pretend.go), and a code host that answers like GitHub (pull*.go).
+// prompt (script.go, pretend.go), and pull requests with a fate (pulls.go) of a code
+// host that is not there (package codehost/fake).
 //
 // # Agent jobs
 //

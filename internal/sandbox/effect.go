@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 )
 
 // Effect is the change of the readers of a page from the day of a merge on that changed it: 0.3
@@ -65,7 +66,7 @@ func (s *Sandbox) reactions(project string, end analytics.Date) map[uint32]analy
 	}
 	s.mergesMu.Lock()
 	for _, pr := range s.pulls.Pulls() {
-		if _, known := s.merged[pr.Number]; known || pr.State() != stateMerged {
+		if _, known := s.merged[pr.Number]; known || pr.State() != fake.Merged {
 			continue // a merged pull request never changes
 		}
 		var pages []uint32
@@ -76,7 +77,7 @@ func (s *Sandbox) reactions(project string, end analytics.Date) map[uint32]analy
 				}
 			}
 		}
-		e := pr.Last(actMerge)
+		e := pr.Last(fake.Merge)
 		s.merged[pr.Number] = merge{pr.Project, e.At.AddDate(0, 0, e.DaysAgo), analytics.DateOf(e.At), pages}
 	}
 	merges := slices.SortedFunc(maps.Values(s.merged), func(a, b merge) int { return a.decided.Compare(b.decided) })

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -65,7 +67,8 @@ func TestLogIsFollowed(t *testing.T) {
 	}
 	half := lines("human", "c")
 	f := newLogFile(t, lines("human", "a"))
-	s := f.sandbox()
+	var said bytes.Buffer
+	s := newTest(t, Config{DataDir: f.dir, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	const failed, synthetic = -1, 1000
 	for _, step := range []struct {
 		name string
@@ -93,11 +96,11 @@ func TestLogIsFollowed(t *testing.T) {
 			f.write(step.mode, step.text)
 		}
 		for range 2 {
+			said.Reset()
 			w := get(s, path)
 			if step.want == failed {
-				if w.Code != http.StatusInternalServerError ||
-					!strings.Contains(message(t, w), eventLogName+":2: kind") {
-					t.Fatalf("%s: %d %s", step.name, w.Code, w.Body)
+				if w.Code != http.StatusInternalServerError || !strings.Contains(said.String(), eventLogName+":2: kind") {
+					t.Fatalf("%s: %d %s, log %s", step.name, w.Code, w.Body, &said)
 				}
 			} else if got := decode(t, w).Totals.Total; min(got, synthetic) != step.want {
 				t.Errorf("%s: %d visitors, want %d", step.name, got, step.want)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -26,9 +27,9 @@ var (
 	style     string
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
 		"plural": format.Plural[int], "lower": strings.ToLower, "subject": runner.Subject,
-		"button":  func(a pullAction) string { return actionWords[a].button },
-		"done":    func(a pullAction) string { return actionWords[a].done },
-		"primary": func(a pullAction) bool { return slices.Contains(primary, a) },
+		"button":  func(a fake.Action) string { return actionWords[a].button },
+		"done":    func(a fake.Action) string { return actionWords[a].done },
+		"primary": func(a fake.Action) bool { return slices.Contains(primary, a) },
 		"tone":    func(state any) string { return tones[fmt.Sprint(state)] },
 		"note":    fileNote,
 	}).Parse(pagesHTML))
@@ -39,20 +40,20 @@ var (
 )
 
 // actionWords are the words of a button, and of the history after it was pressed.
-var actionWords = map[pullAction]struct{ button, done string }{
-	actReady:          {"Ready for review", "Ready for review"},
-	actDraft:          {"Convert to draft", "Converted to a draft"},
-	actApprove:        {"Approve", "Approved"},
-	actRequestChanges: {"Request changes", "Changes requested"},
-	actPassChecks:     {"Pass checks", "Checks passed"},
-	actFailChecks:     {"Fail checks", "Checks failed"},
-	actMerge:          {"Merge", "Merged"},
-	actClose:          {"Close", "Closed"},
-	actReopen:         {"Reopen", "Reopened"},
+var actionWords = map[fake.Action]struct{ button, done string }{
+	fake.Ready:          {"Ready for review", "Ready for review"},
+	fake.ConvertToDraft: {"Convert to draft", "Converted to a draft"},
+	fake.Approve:        {"Approve", "Approved"},
+	fake.RequestChanges: {"Request changes", "Changes requested"},
+	fake.PassChecks:     {"Pass checks", "Checks passed"},
+	fake.FailChecks:     {"Fail checks", "Checks failed"},
+	fake.Merge:          {"Merge", "Merged"},
+	fake.Close:          {"Close", "Closed"},
+	fake.Reopen:         {"Reopen", "Reopened"},
 }
 
 // primary are the actions whose buttons stand out.
-var primary = []pullAction{actMerge, actReady, actReopen}
+var primary = []fake.Action{fake.Merge, fake.Ready, fake.Reopen}
 
 // tones are the colours of the states of jobs and pull requests.
 var tones = map[string]string{
@@ -60,7 +61,7 @@ var tones = map[string]string{
 }
 
 // fileNote says what happened to a file of a pull request.
-func fileNote(f diffFile) string {
+func fileNote(f fake.File) string {
 	if f.Binary {
 		return "binary"
 	}
@@ -90,7 +91,7 @@ type index struct {
 	// Jobs and Pulls are the newest, More… the number of others. Prompts reports whether jobs
 	// may be named by their prompts.
 	Jobs                []runner.Job
-	Pulls               []pullRequest
+	Pulls               []fake.Pull
 	MoreJobs, MorePulls int
 	Prompts             bool
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -53,8 +54,8 @@ Binary files a/p.png and b/p.png differ
 \ The diff is longer than what is shown.
 `
 
-func pull(number int) pullRequest {
-	return pullRequest{
+func pull(number int) fake.Pull {
+	return fake.Pull{
 		Number: number, Repository: "/home/somebody/docs", Base: "main", Branch: "docgauge/job_1",
 		BaseCommit: strings.Repeat("b", 40), Head: strings.Repeat("a", 40), Title: "<script>t</script> " +
 			strings.Repeat("long", 20),
@@ -64,17 +65,17 @@ func pull(number int) pullRequest {
 }
 
 // after is a pull request to which something was done, an hour ago.
-func after(number int, actions ...pullAction) pullRequest {
+func after(number int, actions ...fake.Action) fake.Pull {
 	pr := pull(number)
 	for _, a := range actions {
-		pr.History = append(pr.History, pullEvent{At: noon.Add(-time.Hour), Action: a})
+		pr.History = append(pr.History, fake.Event{At: noon.Add(-time.Hour), Action: a})
 	}
 	return pr
 }
 
 func fullIndex() index {
 	var jobs []runner.Job
-	var pulls []pullRequest
+	var pulls []fake.Pull
 	link := "/pr/1"
 	for i := range shownItems + 3 {
 		pulls = append(pulls, pull(i+1))
@@ -84,10 +85,10 @@ func fullIndex() index {
 			Prompts:   []string{"<script>p</script> " + strings.Repeat("w", 90)},
 		})
 	}
-	pulls[12] = after(13, actPassChecks, actApprove)
-	pulls[11] = after(12, actFailChecks, actDraft)
-	pulls[10] = after(11, actApprove, actMerge)
-	pulls[9] = after(10, actRequestChanges, actClose)
+	pulls[12] = after(13, fake.PassChecks, fake.Approve)
+	pulls[11] = after(12, fake.FailChecks, fake.ConvertToDraft)
+	pulls[10] = after(11, fake.Approve, fake.Merge)
+	pulls[9] = after(10, fake.RequestChanges, fake.Close)
 	jobs[11].Status, jobs[12].Status, jobs[12].PRLink = runner.Failed, runner.Active, nil
 	x := index{
 		Traffic: "Its visitors are made up.",
@@ -110,7 +111,7 @@ func fullIndex() index {
 // made are the pages by name, full and empty.
 func made(t *testing.T) map[string]string {
 	t.Helper()
-	nothing := pullRequest{Number: 8, Title: "nothing", Messages: []string{"one"},
+	nothing := fake.Pull{Number: 8, Title: "nothing", Messages: []string{"one"},
 		OpenedAt: noon, UpdatedAt: noon}
 	hidden := fullIndex()
 	hidden.Prompts = false
@@ -118,8 +119,8 @@ func made(t *testing.T) map[string]string {
 	for name, data := range map[string]any{
 		"index": fullIndex(), "index-empty": index{Exports: []string{"x"}}, "index-hidden": hidden,
 		"pulls": fullIndex(), "pulls-empty": index{}, "pull": pull(7), "pull-empty": nothing,
-		"pull-open":   after(9, actPassChecks, actDraft, actReady, actApprove),
-		"pull-merged": after(10, actPassChecks, actApprove, actMerge),
+		"pull-open":   after(9, fake.PassChecks, fake.ConvertToDraft, fake.Ready, fake.Approve),
+		"pull-merged": after(10, fake.PassChecks, fake.Approve, fake.Merge),
 	} {
 		template, _, _ := strings.Cut(name, "-")
 		text, err := render(template, "", data, noon)
@@ -195,14 +196,14 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 
 func TestDiffLines(t *testing.T) {
 	var got []string
-	for _, l := range (pullRequest{Diff: hostile}).Changes().Files[0].Lines {
+	for _, l := range (fake.Pull{Diff: hostile}).Changes().Files[0].Lines {
 		got = append(got, l.Class)
 	}
 	want := []string{"hunk", "plain", "del", "add", "del", "plain", "add"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	stray := pullRequest{Diff: "stray\n@@ -1 +1 @@\n-a\n+b\n"}
+	stray := fake.Pull{Diff: "stray\n@@ -1 +1 @@\n-a\n+b\n"}
 	if c := stray.Changes(); len(c.Files) != 1 || c.Added != 1 || c.Removed != 1 {
 		t.Errorf("a diff without a head: %+v", c)
 	}

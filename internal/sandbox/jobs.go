@@ -25,7 +25,7 @@ func (s jobAPI) accept(c *site.Call, do func() (runner.Job, error)) (any, error)
 	_ = clock.Sleep(c.Context(), faults.Latency) // or until the client has gone
 	j, err := do()
 	if err != nil {
-		return nil, jobRefusal(err)
+		return nil, err
 	}
 	c.Accepted = true
 	return s.withLink(c, j), faults.afterAccepting(c, s.acceptedPosts.Add(1))
@@ -34,7 +34,7 @@ func (s jobAPI) accept(c *site.Call, do func() (runner.Job, error)) (any, error)
 func (s jobAPI) Get(c *site.Call, id string) (any, error) {
 	j, err := s.jobs.Get(c.Project, id)
 	if err != nil {
-		return nil, jobRefusal(err)
+		return nil, err
 	}
 	return s.withLink(c, j), nil
 }
@@ -58,11 +58,4 @@ func (s *Sandbox) withLink(c *site.Call, j runner.Job) runner.Job {
 	}
 	j.PRLink = &link
 	return j
-}
-
-func jobRefusal(err error) error {
-	if status := runner.HTTPStatus(err); status != 0 {
-		return site.Fail(status, "%v", err)
-	}
-	return err
 }

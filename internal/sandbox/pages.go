@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site"
 )
@@ -44,7 +45,7 @@ func (s *Sandbox) serveBeside(
 		err = answer(counted, c)
 	}
 	if err != nil {
-		refused := s.service.RefusalOf(err, w.Header())
+		refused := s.service.RefusalOf(c, err, w.Header())
 		http.Error(counted, refused.Message, refused.Status)
 	}
 	s.service.Requests.Write(c, counted.status, counted.size)
@@ -68,7 +69,7 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 
 func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *site.Call) error {
 	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until the client has gone
-	s.github.serve(w, c.Request, s.webURL(c))
+	s.github.ServeAt(w, c.Request, s.webURL(c))
 	return nil
 }
 
@@ -132,7 +133,7 @@ func (s *Sandbox) page(c *site.Call) ([]byte, error) {
 }
 
 // pullAt returns the pull request whose page c asks for.
-func (s *Sandbox) pullAt(c *site.Call) (pr pullRequest, err error) {
+func (s *Sandbox) pullAt(c *site.Call) (pr fake.Pull, err error) {
 	number, short := strings.CutPrefix(c.URL.Path, pullPath)
 	if long := webPath.FindStringSubmatch(c.URL.Path); long != nil {
 		number = long[1]
@@ -161,8 +162,8 @@ func (s *Sandbox) act(c *site.Call) (page string, err error) {
 	if err := c.ParseForm(); err != nil {
 		return "", site.Fail(http.StatusBadRequest, "form: want action=merge and the like, at most %d bytes", maxForm)
 	}
-	err = s.pulls.Act(pr.Number, pullAction(c.PostForm.Get("action")))
-	if errors.Is(err, errNotAllowed) {
+	err = s.pulls.Act(pr.Number, fake.Action(c.PostForm.Get("action")))
+	if errors.Is(err, fake.ErrNotAllowed) {
 		err = site.Fail(http.StatusConflict, "%v", err)
 	}
 	return pr.WebPath(), err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -36,28 +37,28 @@ func TestActions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
 	l := local(t, dir)
 	l.propose(t, proposal{job: "a", messages: one})
-	all := []pullAction{actReady, actDraft, actApprove, actRequestChanges, actPassChecks, actFailChecks, actMerge,
-		actClose, actReopen}
+	all := []fake.Action{fake.Ready, fake.ConvertToDraft, fake.Approve, fake.RequestChanges, fake.PassChecks, fake.FailChecks, fake.Merge,
+		fake.Close, fake.Reopen}
 	for _, step := range []struct {
-		do      pullAction
+		do      fake.Action
 		want    string
 		refuses string // of all other actions
 	}{
 		{"", "open pass_checks", "ready pass_checks reopen"},
-		{actDraft, "draft pass_checks", "draft pass_checks merge reopen"},
-		{actApprove, "draft approve pass_checks", "draft approve pass_checks merge reopen"},
-		{actReady, "open approve pass_checks", "ready approve pass_checks reopen"},
-		{actFailChecks, "open approve fail_checks", "ready approve fail_checks reopen"},
-		{actRequestChanges, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{actClose, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+		{fake.ConvertToDraft, "draft pass_checks", "draft pass_checks merge reopen"},
+		{fake.Approve, "draft approve pass_checks", "draft approve pass_checks merge reopen"},
+		{fake.Ready, "open approve pass_checks", "ready approve pass_checks reopen"},
+		{fake.FailChecks, "open approve fail_checks", "ready approve fail_checks reopen"},
+		{fake.RequestChanges, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{fake.Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
 			"merge close"},
-		{actReopen, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{actDraft, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
-		{actClose, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+		{fake.Reopen, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{fake.ConvertToDraft, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
+		{fake.Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
 			"merge close"},
-		{actReopen, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
-		{actReady, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{actMerge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+		{fake.Reopen, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
+		{fake.Ready, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{fake.Merge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
 			"merge close reopen"},
 	} {
 		if step.do != "" {
@@ -78,7 +79,7 @@ func TestActions(t *testing.T) {
 			}
 			if !allowed {
 				refuses = append(refuses, string(a))
-				if err := l.Act(1, a); !errors.Is(err, errNotAllowed) {
+				if err := l.Act(1, a); !errors.Is(err, fake.ErrNotAllowed) {
 					t.Errorf("after %q, %s: %v", step.do, a, err)
 				}
 			}
@@ -87,7 +88,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("after %q: refuses %s, want %s", step.do, got, step.refuses)
 		}
 	}
-	if err := l.Act(1, "dance"); !errors.Is(err, errNotAllowed) {
+	if err := l.Act(1, "dance"); !errors.Is(err, fake.ErrNotAllowed) {
 		t.Error(err)
 	}
 }
@@ -116,7 +117,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	pr, _ := l.Pull("1")
-	if merged := pr.Last(actMerge).At; !merged.Equal(pullNoon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) ||
+	if merged := pr.Last(fake.Merge).At; !merged.Equal(pullNoon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) ||
 		!pr.OpenedAt.Equal(pullNoon) {
 		t.Errorf("merged %s, updated %s", merged, pr.UpdatedAt)
 	}
@@ -133,7 +134,7 @@ func TestHandsEndAPlan(t *testing.T) {
 	l, at := planned(t, "", Pulls{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute})
 	l.propose(t, proposal{job: "a", messages: one})
 	at(2 * time.Minute)
-	check(t, l.Act(1, actClose))
+	check(t, l.Act(1, fake.Close))
 	at(24 * time.Hour)
 	if got := stands(l, "1"); got != "closed approve pass_checks" {
 		t.Error(got)
@@ -143,14 +144,14 @@ func TestHandsEndAPlan(t *testing.T) {
 // TestFates: the shares are kept, and the seed decides.
 func TestFates(t *testing.T) {
 	fates := func(seed uint64) (merged, closed int, line string) {
-		p := Pulls{MergeShare: 0.6, CloseShare: 0.3}
+		p := pullStore{seed: seed, plan: Pulls{MergeShare: 0.6, CloseShare: 0.3}}
 		for number := range 4000 {
-			events := p.events(seed, number+1, pullNoon)
+			events := p.events(number+1, pullNoon)
 			switch events[len(events)-1].Action {
-			case actMerge:
+			case fake.Merge:
 				merged++
 				line += "m"
-			case actClose:
+			case fake.Close:
 				closed++
 				line += "c"
 			default:
@@ -184,17 +185,17 @@ func TestDatedBack(t *testing.T) {
 	at(time.Hour)
 	back := pullNoon.AddDate(0, 0, -20)
 	pr, _ := l.Pull("1")
-	want := []pullEvent{{back, actPassChecks, 0}, {back.Add(time.Minute), actApprove, 0},
-		{back.Add(time.Hour), actMerge, 20}}
+	want := []fake.Event{{At: back, Action: fake.PassChecks}, {At: back.Add(time.Minute), Action: fake.Approve},
+		{At: back.Add(time.Hour), Action: fake.Merge, DaysAgo: 20}}
 	if diff := cmp.Diff(want, pr.History); diff != "" || !pr.OpenedAt.Equal(back) ||
 		!pr.UpdatedAt.Equal(back.Add(time.Hour)) {
 		t.Errorf("opened %s, updated %s, %s", pr.OpenedAt, pr.UpdatedAt, diff)
 	}
 	if l, _ = planned(t, "", Pulls{DaysAgo: 3}); l.propose(t, proposal{job: "a", messages: one}) == "" ||
-		l.Act(1, actMerge) != nil {
+		l.Act(1, fake.Merge) != nil {
 		t.Fatal("not merged")
 	}
-	if pr, _ := l.Pull("1"); !pr.Last(actMerge).At.Equal(pullNoon.AddDate(0, 0, -3)) {
+	if pr, _ := l.Pull("1"); !pr.Last(fake.Merge).At.Equal(pullNoon.AddDate(0, 0, -3)) {
 		t.Errorf("by hand: %+v", pr.History)
 	}
 }
@@ -207,10 +208,10 @@ func TestPushes(t *testing.T) {
 	more := proposal{job: "a", messages: one, head: "hmore"}
 	for _, step := range []struct {
 		propose bool // more work, or else the first
-		act     pullAction
+		act     fake.Action
 		want    string
 	}{
-		{false, "", "/pr/1"}, {false, actFailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, actMerge, "/pr/1"},
+		{false, "", "/pr/1"}, {false, fake.FailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, fake.Merge, "/pr/1"},
 		{true, "", "/pr/1"}, {false, "", "/pr/2"},
 	} {
 		p := first
@@ -235,7 +236,7 @@ func TestFullDisk(t *testing.T) {
 	l := local(t, dir)
 	l.propose(t, proposal{job: "a", messages: one})
 	check(t, errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)))
-	if err := l.Act(1, actMerge); err == nil || stands(l, "1") != "open pass_checks" {
+	if err := l.Act(1, fake.Merge); err == nil || stands(l, "1") != "open pass_checks" {
 		t.Errorf("%v, %s", err, stands(l, "1"))
 	}
 	_, err := l.Propose(t.Context(), runner.Job{Prompts: one}, runner.Change{Branch: "b"}, "")

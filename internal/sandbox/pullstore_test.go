@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -59,9 +60,10 @@ func TestLocalKeepsOnePullRequestForEachBranch(t *testing.T) {
 			l = local(t, dir)
 		}
 		got, _ := l.Pull("1")
-		want := pullRequest{
-			1, "prj_a", "docs", "main", "b000", "docgauge/a", "ha", "one", []string{"one", "more"}, "3", pullNoon, pullNoon,
-			[]pullEvent{{At: pullNoon, Action: actPassChecks}},
+		want := fake.Pull{
+			Number: 1, Project: "prj_a", Repository: "docs", Base: "main", BaseCommit: "b000", Branch: "docgauge/a", Head: "ha",
+			Title: "one", Body: "Opened by an agent job of the docgauge sandbox.", Messages: []string{"one", "more"}, Diff: "3",
+			OpenedAt: pullNoon, UpdatedAt: pullNoon, History: []fake.Event{{At: pullNoon, Action: fake.PassChecks}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -97,7 +99,7 @@ func TestPullsThatAreNotThere(t *testing.T) {
 			t.Errorf("%q: %t, want %t", number, ok, want)
 		}
 	}
-	if path := (pullRequest{Number: 1, Repository: "/home/me/My docs"}).WebPath(); path != "/sandbox/My-docs/pull/1" {
+	if path := (fake.Pull{Number: 1, Repository: "/home/me/My docs"}).WebPath(); path != "/sandbox/My-docs/pull/1" {
 		t.Error(path)
 	}
 }

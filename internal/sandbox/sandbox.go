@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -33,7 +34,7 @@ type Sandbox struct {
 	jobs       *runner.Queue
 	repo       *runner.Repo // nil if jobs only pretend
 	pulls      *pullStore
-	github     *pullAPI
+	github     *fake.Host
 	publicHost string // of Config.Agent.PublicURL
 
 	pageNumbers func() map[string]uint32 // of the synthetic site
@@ -88,7 +89,9 @@ func New(c Config) (*Sandbox, error) {
 	if s.pulls, err = openPulls(inData("pulls"), c.Seed, c.Agent.Pulls, c.Now); err != nil {
 		return nil, err
 	}
-	s.github = s.pulls.newAPI(s.repositoryFile, c.Agent.Pulls.Token, c.Agent.Pulls.Limit)
+	s.github = fake.NewHost("github", "", c.Agent.Pulls.Token).Over(s.pulls.Store)
+	s.github.Prefix, s.github.File, s.github.Limit, s.github.ReadOnly = GitHubPath, s.repositoryFile, c.Agent.Pulls.Limit,
+		true
 	script, err := readAgentScript(c.Agent.Script, c.Agent.After)
 	if err != nil {
 		return nil, err

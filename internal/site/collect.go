@@ -277,9 +277,17 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
+	numbers := map[string]int32{}
+	for i, project := range c.projects {
+		numbers[project] = int32(i)
+	}
 	for _, p := range r.Pages {
+		number, ok := numbers[p.Project]
+		if !ok {
+			number = -1 // of a project that the settings name no more
+		}
 		s.words.named(p.Missed)
-		s.words.pages.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path, p.Missed != 0})
+		s.words.pages.restore(pageName{number, p.Path, p.Missed != 0})
 	}
 	for _, a := range r.Agents {
 		s.words.agents.restore(agentName{a.Token, agents.Class(a.Class), a.Hosted})

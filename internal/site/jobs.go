@@ -396,7 +396,7 @@ func (j *Jobs) Create(c *Call, prompt string) (any, error) {
 	if err := j.taken(c.Project); err != nil {
 		return nil, err
 	}
-	return asAnswer(j.Queue.Create(c.Project, prompt))
+	return j.Queue.Create(c.Project, prompt)
 }
 
 // Message accepts a message for a job.
@@ -404,18 +404,11 @@ func (j *Jobs) Message(c *Call, id, prompt string) (any, error) {
 	if err := j.taken(c.Project); err != nil {
 		return nil, err
 	}
-	return asAnswer(j.Queue.Message(c.Project, id, prompt))
+	return j.Queue.Message(c.Project, id, prompt)
 }
 
 // Get returns a job.
-func (j *Jobs) Get(c *Call, id string) (any, error) { return asAnswer(j.Queue.Get(c.Project, id)) }
-
-func asAnswer(job runner.Job, err error) (any, error) {
-	if status := runner.HTTPStatus(err); status != 0 {
-		return nil, Fail(status, "%v", err)
-	}
-	return job, err
-}
+func (j *Jobs) Get(c *Call, id string) (any, error) { return j.Queue.Get(c.Project, id) }
 
 // jobEditor is the repository of each job's project.
 type jobEditor struct{ *Jobs }

@@ -1,9 +1,11 @@
 package site
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +29,8 @@ type Settings struct {
 type Rules struct {
 	format   logs.Format
 	projects []host
+	hosts    map[string][]host // by name, the longest prefix first
+	numbers  map[string]int32  // of projects, by id
 	proxies  []netip.Prefix
 	exclude  exclusions
 	assets   assets
@@ -55,6 +59,13 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	check("LOG_FORMAT", err)
 	r.projects, err = parseProjects(s.Projects)
 	check("PROJECTS", err)
+	r.hosts, r.numbers = map[string][]host{}, map[string]int32{}
+	for _, h := range r.projects {
+		r.hosts[h.name], r.numbers[h.project] = append(r.hosts[h.name], h), h.number
+	}
+	for _, hosts := range r.hosts {
+		slices.SortStableFunc(hosts, func(a, b host) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
+	}
 	r.proxies, err = ParseNetworks(s.LogProxies)
 	check("LOG_PROXIES", err)
 	r.exclude, err = parseExclusions(s.Exclude, r.assets)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	slashpath "path"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // maxInFlight limits the requests being answered; one more gets 503.
@@ -210,13 +212,14 @@ func (s *Service) finish(w http.ResponseWriter, c *Call, status int, value any, 
 		s.Requests.add(c, 0, 0)
 		panic(http.ErrAbortHandler) // net/http's way to close the connection, without a trace in the log
 	}
-	if err != nil {
-		refused := s.RefusalOf(err, header)
-		status, value = refused.Status, refused
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(value)
 	}
-	body, err := json.Marshal(value)
 	if err != nil {
-		status, body = http.StatusInternalServerError, []byte(`{"error":"answer cannot be written as JSON"}`)
+		refused := s.RefusalOf(c, err, header)
+		status = refused.Status
+		body, _ = json.Marshal(refused) // it is a string
 	}
 	s.Requests.add(c, status, len(body))
 	header.Set("Content-Type", "application/json; charset=utf-8")
@@ -256,16 +259,17 @@ func UnknownProject(name string) error {
 // ErrDropped closes the connection instead of sending an answer.
 var ErrDropped = errors.New("reply dropped")
 
-// RefusalOf returns the answer for an error and sets its headers.
-func (s *Service) RefusalOf(err error, header http.Header) *refusal {
+// RefusalOf returns the answer for an error and sets its headers. Errors that are not refusals have paths of this
+// machine and the like: they go to the log, and the answer only says so.
+func (s *Service) RefusalOf(c *Call, err error, header http.Header) *refusal {
 	refused, ok := errors.AsType[*refusal](err)
-	if !ok {
-		s.Logger.Error("request not answered", "error", err)
-		refused = Fail(http.StatusInternalServerError, "%v", err)
+	if status := runner.HTTPStatus(err); !ok && status != 0 {
+		refused = Fail(status, "%v", err)
+	} else if !ok {
+		s.Logger.Error("request not answered", "method", c.Method, "path", c.URL.Path, "error", err)
+		refused = Fail(http.StatusInternalServerError, "internal error: the log of docgauge says why")
 	}
-	for name, values := range refused.header {
-		header[name] = values
-	}
+	maps.Copy(header, refused.header)
 	return refused
 }
 

@@ -1,9 +1,15 @@
 package site
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,8 +45,9 @@ func get(s *Service, path string) *httptest.ResponseRecorder {
 }
 
 func ask(s *Service, method, path, key string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, nil)
+	r := httptest.NewRequest(method, path, strings.NewReader(`{"prompt": "x"}`))
 	r.Header.Set("Authorization", "Bearer "+key)
+	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, r)
 	return w
@@ -92,6 +99,58 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// failing fails in every call.
+type failing struct{ err error }
+
+func (f failing) Create(*Call, string) (any, error)          { return nil, f.err }
+func (f failing) Message(*Call, string, string) (any, error) { return nil, f.err }
+func (f failing) Get(*Call, string) (any, error)             { return nil, f.err }
+
+// TestInternalErrors: what fails on the machine is in the log, and the answer has nothing of it.
+func TestInternalErrors(t *testing.T) {
+	failure := &fs.PathError{Op: "open", Path: filepath.Join(t.TempDir(), "of the machine"), Err: fs.ErrPermission}
+	const visitors, job = "/v1/analytics/prj/visitors", "/v2/agent/prj/job"
+	for name, tc := range map[string]struct {
+		method, path string
+		fail         func(*Service)
+	}{
+		"key": {http.MethodGet, visitors, func(s *Service) {
+			s.FindKey = func(context.Context, [sha256.Size]byte) (Credential, bool, error) {
+				return Credential{}, false, failure
+			}
+		}},
+		"report": {http.MethodGet, visitors, func(s *Service) {
+			s.Reports[analytics.VisitorsReport] = func(*Call, Query) (any, error) { return nil, failure }
+		}},
+		"answer": {http.MethodGet, visitors, func(s *Service) {
+			s.Reports[analytics.VisitorsReport] = func(*Call, Query) (any, error) { return unwritable{failure}, nil }
+		}},
+		"create":  {http.MethodPost, job, nil},
+		"message": {http.MethodPost, job + "/j/message", nil},
+		"get":     {http.MethodGet, job + "/j", nil},
+	} {
+		var log bytes.Buffer
+		s := newTest()
+		s.Logger, s.Jobs = slog.New(slog.NewTextHandler(&log, nil)), failing{failure}
+		if tc.fail != nil {
+			tc.fail(s)
+		}
+		w := ask(s, tc.method, tc.path, "t_k")
+		if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "/") ||
+			!strings.Contains(w.Body.String(), "the log of docgauge") {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if !strings.Contains(log.String(), failure.Path) || !strings.Contains(log.String(), tc.path) {
+			t.Errorf("%s: log %s", name, &log)
+		}
+	}
+}
+
+// unwritable cannot be written as JSON.
+type unwritable struct{ err error }
+
+func (u unwritable) MarshalJSON() ([]byte, error) { return nil, u.err }
 
 // TestTooManyAtOnce: one request more than are answered at once is refused, and none after it.
 func TestTooManyAtOnce(t *testing.T) {

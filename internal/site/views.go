@@ -442,29 +442,26 @@ func (v *viewer) projectOf(l *logs.Line, page string) (int32, bool) {
 	if len(v.projects) == 0 {
 		return 0, true
 	}
-	best, length := int32(-1), -1
-	for _, p := range v.projects {
-		if len(l.Project) > 0 {
-			if p.project == string(l.Project) {
-				return p.number, true
-			}
-			continue
-		}
-		under, ok := strings.CutPrefix(page, p.prefix)
-		if ok && (under == "" || under[0] == '/' || p.prefix == "") && len(p.prefix) > length &&
-			sameHost(l.Host, p.name) {
-			best, length = p.number, len(p.prefix)
+	if len(l.Project) > 0 {
+		number, ok := v.numbers[string(l.Project)]
+		return number, ok
+	}
+	name := l.Host // a Host header, which may have a port
+	if at := bytes.LastIndexByte(name, ':'); at >= 0 && bytes.IndexByte(name[at:], ']') < 0 {
+		name = name[:at]
+	}
+	name = bytes.TrimSuffix(name, []byte("."))
+	hosts, ok := v.hosts[string(name)]
+	if !ok {
+		hosts = v.hosts[strings.ToLower(string(name))]
+	}
+	for _, h := range hosts {
+		under, ok := strings.CutPrefix(page, h.prefix)
+		if ok && (under == "" || under[0] == '/' || h.prefix == "") {
+			return h.number, true
 		}
 	}
-	return best, best >= 0
-}
-
-// sameHost compares a Host header, which may have a port, with a name.
-func sameHost(header []byte, name string) bool {
-	if at := bytes.LastIndexByte(header, ':'); at >= 0 && bytes.IndexByte(header[at:], ']') < 0 {
-		header = header[:at]
-	}
-	return strings.EqualFold(string(bytes.TrimSuffix(header, []byte("."))), name)
+	return 0, false
 }
 
 // client returns the address of the reader: behind a proxy of the site's own, the right-most of

@@ -53,7 +53,7 @@ var (
 
 // firstSchema is the number of the schema of docgauge 0.1.0. Development versions before it had
 // numbers up to 13.
-const firstSchema = 101
+const firstSchema = 102
 
 //go:embed schema.sql
 var schema string

@@ -26,9 +26,9 @@ const freeShare = 10
 // Confirmed reports false, this process's clock may be wrong in either direction, so it changes no
 // time in the log and frees nothing: every entry counts, also an old one, because a clock that is
 // ahead looks like time that passed. What such a clock enters is unsure: if it is behind, the entry
-// would look old by the right one. With the clock confirmed, entries that are unsure or from the
-// future are taken to be from now, and old ones are removed. InDoubt reports that a request waits
-// for that confirmation alone.
+// would look old by the right one. With the clock confirmed, entries and cooldowns that are unsure or
+// from the future are taken to be from now, and old entries are removed. InDoubt reports that a
+// request waits for that confirmation alone.
 //
 // If the clock and the service are wrong together, each jump forward can free the slots once.
 //
@@ -99,10 +99,19 @@ func (l BudgetLog) Answered(ctx context.Context, answered map[int64]time.Time) e
 }
 
 func (l BudgetLog) enterAnswers(t *tx, answered map[int64]time.Time) {
+	if l.isConfirmed() {
+		l.confirmCooldown(t, l.Now().UnixMicro())
+	}
 	for id, at := range answered {
 		t.exec(`UPDATE requests SET answered = 1, set_at = ?, frees_at = ?, unsure = ? WHERE id = ?`,
 			at.UnixMicro(), ceilMicro(at.Add(l.Span)), !l.isConfirmed(), id)
 	}
+}
+
+// confirmCooldown takes a cooldown that is unsure or from the future to begin now, by a confirmed clock.
+func (l BudgetLog) confirmCooldown(t *tx, now int64) {
+	t.exec(`UPDATE cooldowns SET until = iif(until = 0, 0, until - set_at + ?2), set_at = ?2, unsure = 0
+		WHERE budget = ?1 AND (unsure OR set_at > ?2)`, l.Name, now)
 }
 
 // ceilMicro returns the first whole microsecond at or after t: a slot must not free a fraction of a
@@ -144,7 +153,7 @@ func (l BudgetLog) InDoubt(ctx context.Context, limit int) (bool, error) {
 	future := now.Add(clock.Tolerance).UnixMicro()
 	return get(ctx, l.DB.sql, []any{new(int)}, `SELECT 1 WHERE
 		EXISTS (SELECT 1 FROM requests WHERE budget = ?1 AND (unsure OR set_at > ?2)) OR
-		EXISTS (SELECT 1 FROM cooldowns WHERE budget = ?1 AND set_at > ?2)`, l.Name, future)
+		EXISTS (SELECT 1 FROM cooldowns WHERE budget = ?1 AND (unsure OR set_at > ?2))`, l.Name, future)
 }
 
 // expire returns the occupied slots. If the clock is confirmed, it first takes unsure times and those
@@ -159,8 +168,7 @@ func (l BudgetLog) expire(t *tx, now time.Time) (u Usage) {
 		t.exec(`UPDATE requests SET frees_at = frees_at - set_at + ?2, set_at = ?2, unsure = 0
 			WHERE budget = ?1 AND (unsure OR set_at > ?2)`, l.Name, at)
 		t.exec(`DELETE FROM requests WHERE budget = ?1 AND frees_at <= ?2`, l.Name, at)
-		t.exec(`UPDATE cooldowns SET until = until - set_at + ?2, set_at = ?2
-			WHERE budget = ?1 AND set_at > ?2`, l.Name, at)
+		l.confirmCooldown(t, at)
 		t.exec(`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`,
 			l.Name, now.Add(maxCooldown).UnixMicro())
 	}
@@ -194,13 +202,16 @@ func (db *DB) Usage(ctx context.Context, budget string, now time.Time) (Usage, e
 	return u, db.wrap(ctx, err)
 }
 
+// closedUntil is the end of a cooldown at ?2. As for requests, an unsure time and one in the future count as now.
+const closedUntil = `until - iif(unsure, set_at - ?2, max(0, set_at - ?2))`
+
 // readUsage reads the whole log of a budget, which is short: in an hour a process makes a few
 // entries a second at most, and fewer than its limit. It takes unsure times, and those in the future, to
 // be now. Without byClock no slot is free because of its age.
 func readUsage(ctx context.Context, q querier, budget string, now time.Time, byClock bool) (u Usage, err error) {
 	var until int64
 	_, err = get(ctx, q, []any{&until, &u.Step}, `
-		SELECT iif(until = 0, 0, min(until - max(0, set_at - ?2), ?3)), step FROM cooldowns WHERE budget = ?1`,
+		SELECT iif(until = 0, 0, min(`+closedUntil+`, ?3)), step FROM cooldowns WHERE budget = ?1`,
 		budget, now.UnixMicro(), now.Add(maxCooldown).UnixMicro())
 	if err != nil {
 		return u, err
@@ -245,7 +256,8 @@ func (u Usage) Slots(limit int) (frees []time.Time) {
 // Throttles returns when the budget's cooldown ends or ended (zero: none) and how many throttles
 // led to it.
 func (l BudgetLog) Throttles(ctx context.Context) (until time.Time, step int, err error) {
-	err = l.DB.get(ctx, []any{instant{&until}, &step}, `SELECT until, step FROM cooldowns WHERE budget = ?`, l.Name)
+	err = l.DB.get(ctx, []any{instant{&until}, &step}, `
+		SELECT iif(until = 0, 0, `+closedUntil+`), step FROM cooldowns WHERE budget = ?1`, l.Name, l.Now().UnixMicro())
 	return until, step, err
 }
 
@@ -256,6 +268,6 @@ func (l BudgetLog) Cooldown(ctx context.Context, until time.Time, step int) erro
 	if !until.IsZero() {
 		micros = ceilMicro(until)
 	}
-	return l.DB.exec(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?,?)`,
-		l.Name, micros, step, l.Now().UnixMicro())
+	return l.DB.exec(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?,?,?)`,
+		l.Name, micros, step, l.Now().UnixMicro(), !l.isConfirmed())
 }

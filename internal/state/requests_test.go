@@ -411,6 +411,27 @@ func TestUsageIsBounded(t *testing.T) {
 	wantFree(t, db, 1_000_000, time.Minute, span)
 }
 
+// TestUnconfirmedCooldown: a cooldown that a wrong clock entered lasts from the confirmation on, and begins anew only
+// once.
+func TestUnconfirmedCooldown(t *testing.T) {
+	for _, off := range []time.Duration{-48 * time.Hour, -time.Minute, 72 * time.Hour} {
+		db := open(t, t.TempDir())
+		log := logAt(db, off)
+		log.Confirmed = func() bool { return false }
+		check(t, log.Cooldown(t.Context(), now.Add(off+time.Hour), 1))
+		if doubt, err := log.InDoubt(t.Context(), 3); err != nil || !doubt {
+			t.Errorf("%v: in doubt: %t, %v", off, doubt, err)
+		}
+		check(t, logAt(db, time.Minute).Answered(t.Context(), nil)) // a process ends
+		until, _, err := logAt(db, time.Minute).Throttles(t.Context())
+		if err != nil || !until.Equal(now.Add(time.Minute+time.Hour)) {
+			t.Errorf("%v: closed until %v, %v", off, until, err)
+		}
+		wantFree(t, db, 3, 50*time.Minute, time.Minute+time.Hour)
+		wantSlot(t, db, 3, time.Minute+time.Hour)
+	}
+}
+
 // rows returns how many entries the log holds.
 func rows(t *testing.T, dir string) (n int) {
 	t.Helper()

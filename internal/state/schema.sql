@@ -1,4 +1,4 @@
--- The schema of the state as of docgauge 0.1.0, which is number 100; migrations.go has what came
+-- The schema of the state as of docgauge 0.1.0, which is number 102; migrations.go has what came
 -- later. Dates are days since 1970-01-01, times are microseconds since 1970-01-01T00:00:00Z.
 
 -- One row for each committed reading of a window; report is analytics.Report. checksum is
@@ -156,13 +156,14 @@ CREATE TABLE requests (
 ) STRICT;
 CREATE INDEX requests_of ON requests (budget, frees_at);
 
--- Until when a budget stays closed (0: open), and how many throttles led to that. set_at is as in
+-- Until when a budget stays closed (0: open), and how many throttles led to that. set_at and unsure are as in
 -- requests.
 CREATE TABLE cooldowns (
   budget TEXT    PRIMARY KEY,
   until  INTEGER NOT NULL,
   step   INTEGER NOT NULL,
-  set_at INTEGER NOT NULL
+  set_at INTEGER NOT NULL,
+  unsure INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Counters continue across processes. labels is the text that Labels makes.

@@ -101,6 +101,8 @@ type Queue struct {
 	// Paused is why no prompt is submitted: unknown, unauthorized, operator or new_state;
 	// empty: prompts are submitted.
 	Paused string
+	// Refused are the projects whose agent jobs the service refuses, although it accepts the key.
+	Refused []string
 	// PausedSince is zero if that is not known.
 	PausedSince time.Time
 	// Problem is why the folder cannot be read; empty: it can.

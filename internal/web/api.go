@@ -150,7 +150,7 @@ type question struct {
 	project       string
 	window        analytics.Granularity
 	state         string
-	path          string
+	path          *string
 	limit, offset int
 	csv           bool
 	at, from, to  *analytics.Date
@@ -237,7 +237,10 @@ func readQuestion(raw string, known []string, limit int) (q question, err error)
 		}
 	}
 	get := q.values.Get
-	q.project, q.state, q.path, q.limit = get("project"), get("state"), get("path"), limit
+	q.project, q.state, q.limit = get("project"), get("state"), limit
+	if q.values.Has("path") {
+		q.path = new(get("path"))
+	}
 	if text := get("window"); text != "" {
 		if q.window, err = analytics.ParseGranularity(text); err != nil {
 			return q, fmt.Errorf("window %.20q: want day, week, month or Nd, such as 28d", text)
@@ -261,7 +264,7 @@ func readQuestion(raw string, known []string, limit int) (q question, err error)
 	}
 	for _, name := range []string{"path", "prefix"} {
 		switch text := get(name); {
-		case q.values.Has(name) && text == "":
+		case q.values.Has(name) && text == "" && (name == "prefix" || slices.Contains(known, "agent")):
 			return q, fmt.Errorf("%s: empty; leave it out for all", name)
 		case len(text) > maxPath:
 			return q, fmt.Errorf("%s: longer than %d bytes", name, maxPath)

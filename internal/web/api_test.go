@@ -212,7 +212,8 @@ func TestArchivePages(t *testing.T) {
 		"from=2026-11-01&to=2026-11-01":  "400 from 2026-11-01, to 2026-11-01: want from before to",
 		"from=yesterday":                 `400 from "yesterday": want a day`,
 		"path=/a&prefix=/":               "400 path, prefix: want one of the two",
-		"path=":                          "400 path: empty",
+		"path=":                          "",
+		"prefix=":                        "400 prefix: empty",
 		"offset=-1":                      `400 offset "-1": want 0 to 100000`,
 		"list=rising&by=change":          "400 by change: want total, human or ai",
 	} {

@@ -133,7 +133,7 @@ func (h *pathHandler) answer(r *http.Request) (*pathPage, int) {
 	switch {
 	case err != nil:
 		return fail(http.StatusBadRequest, err.Error()+".")
-	case q.path == "":
+	case q.path == nil:
 		return fail(http.StatusBadRequest, "path: missing; /page?path=/quickstart shows the page /quickstart.")
 	case q.project == "" && len(s.Projects) == 1:
 		q.project = s.Projects[0].ID
@@ -150,7 +150,7 @@ func (h *pathHandler) answer(r *http.Request) (*pathPage, int) {
 		return fail(http.StatusNotFound, fmt.Sprintf("project %.140q: not one of DOCGAUGE_PROJECTS; %s.", q.project,
 			format.DidYouMean(q.project, ids)))
 	}
-	p.Project, p.ProjectName, p.Path, p.Title = q.project, s.ProjectName(q.project), q.path, q.path
+	p.Project, p.ProjectName, p.Path, p.Title = q.project, s.ProjectName(q.project), *q.path, format.Path(*q.path)
 	p.addKinds(s.Projects[i], q.window)
 	if err := h.archive.ask(r.Context(), func(ctx context.Context, from sinks.Sink) error {
 		return p.read(ctx, from, analytics.DateOf(s.At), s.Projects[i])
@@ -197,7 +197,7 @@ func (p *pathPage) addKinds(of view.Project, asked analytics.Granularity) {
 // read asks the archive for the history of the page, and for its rank.
 func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Date, of view.Project) error {
 	selection := query.Selection{Granularity: p.Granularity, Projects: []string{p.Project}}
-	all, err := query.Histories(ctx, from, query.HistoryOptions{Selection: selection, Page: p.Path,
+	all, err := query.Histories(ctx, from, query.HistoryOptions{Selection: selection, Page: &p.Path,
 		Last: shownWindows(p.Granularity), Today: today})
 	if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
 		return query.NoAnswerError(unknown)
@@ -206,7 +206,7 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 		return err
 	}
 	choice := query.Choice{Selection: selection, Today: today}
-	top, err := query.Top(ctx, from, choice, query.Ranking{Path: p.Path, By: analytics.Everyone, N: 1})
+	top, err := query.Top(ctx, from, choice, query.Ranking{Path: &p.Path, By: analytics.Everyone, N: 1})
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 // readAgents asks the archive which agents read the page, if windows of agents are exported.
 func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.Choice, of view.Project) error {
 	read := func(g view.Grid) bool { return g.Granularity == p.Granularity && g.Newest != nil }
-	if !slices.ContainsFunc(of.Others, read) {
+	if p.Path == "" || !slices.ContainsFunc(of.Others, read) { // a row of agents without a path counts the site
 		return nil
 	}
 	all, err := query.Agents(ctx, from, o, query.AgentRanking{Page: p.Path, N: maxReportAgents})

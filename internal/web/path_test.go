@@ -37,7 +37,7 @@ func pathArchive(ask func(sinks.Sink) error) error {
 	put(analytics.Week, monday-28, monday-21, analytics.Row{Path: "/a", Human: 1, AI: 1, Total: 2})
 	put(analytics.Week, monday-14, monday-7, analytics.Row{Path: "/a", Human: 1500, AI: 900, Total: 2300},
 		analytics.Row{Path: "/basics", Human: 9000, Total: 9000})
-	put(analytics.Week, monday-7, monday, analytics.Row{Path: hostilePath, Human: 4, AI: 1, Total: 5},
+	put(analytics.Week, monday-7, monday, analytics.Row{Human: 7, Total: 7}, analytics.Row{Path: hostilePath, Human: 4, AI: 1, Total: 5},
 		analytics.Row{Path: "/a", Human: 1400, AI: 1080, Total: 2400},
 		analytics.Row{Path: "/basics", Human: 9000, Total: 9000})
 	put("28d", monday-28, monday)
@@ -80,15 +80,15 @@ func TestPathPage(t *testing.T) {
 		{"project=prj_a&path=/a", 200, []string{
 			"/a Readers of this page of prj_a", "26 Oct – 1 Nov 2026 Human 1,400 −100 (−6.7%) on the previous week",
 			"AI 1,080 +180 (+20.0%) on the previous week", "AI share 45.0%", "Total 2,400 +100 (+4.3%)",
-			"Rank 2 of 3 pages, 26 Oct – 1 Nov 2026",
+			"Rank 2 of 4 pages, 26 Oct – 1 Nov 2026",
 			"12–18 Oct 2026 missing – – – – –", "19–25 Oct 2026 provisional merged #7 1,500 900 39.1% 2,300 –",
 			"/a Fri 23 Oct 2026 #7 human 200 300 200 +50%", "more readers",
 			"/a daily human visitors: +50% (0% to 0%)", "Fix /a #8 , merged Sat 31 Oct 2026: too new.",
 			"It does not prove that the merge is the cause",
 		}},
 		{"project=prj_a&path=" + url.QueryEscape(hostilePath), 200, []string{
-			"/<script>alert(1)</script>\"'&", "Rank 3 of 3 pages", "No merged pull request of an agent job touched"}},
-		{"project=prj_a&path=/basics&window=week", 200, []string{"Rank 1 of 3 pages",
+			"/<script>alert(1)</script>\"'&", "Rank 4 of 4 pages", "No merged pull request of an agent job touched"}},
+		{"project=prj_a&path=/basics&window=week", 200, []string{"Rank 1 of 4 pages",
 			"Human 9,000 unchanged on the previous week",
 			"5–11 Oct 2026 no reader – – – – –"}},
 		{"project=prj_a&path=/Basic/", 404, []string{"no reader in the last 26 week windows", "Did you mean /basics ?"}},
@@ -101,7 +101,7 @@ func TestPathPage(t *testing.T) {
 		{"project=%3Cscript%3E&path=/a", 404, []string{"project \"<script>\": not one of"}},
 		{"path=/a", 400, []string{"project: missing; there are prj_b, prj_a"}},
 		{"project=prj_a", 400, []string{"path: missing; /page?path=/quickstart shows"}},
-		{"project=prj_a&path=", 400, []string{"path: empty"}},
+		{"project=prj_a&path=", 200, []string{"(empty path) Readers of this page of prj_a", "Human 7", "Rank 3 of 4 pages"}},
 		{"project=prj_a&path=/a&path=/basics", 400, []string{"parameter path: given more than once"}},
 		{"project=prj_a&path=/a&limit=3", 400, []string{`parameter "limit": want project, path, window`}},
 		{"project=prj_a&path=/a&window=year", 400, []string{`window "year": want day`}},

@@ -109,7 +109,7 @@ func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out [
 				Today: q.today}, q.ranking)
 			for _, r := range all {
 				out = append(out, r.Table()...)
-				more = more || q.path == "" && int64(q.offset+len(r.Pages)) < r.Listed
+				more = more || q.path == nil && int64(q.offset+len(r.Pages)) < r.Listed
 			}
 			return err
 		})

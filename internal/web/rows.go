@@ -66,11 +66,11 @@ func pageRows(s *view.Snapshot, q question) (out []any, all bool) {
 	return out, all
 }
 
-// apiHistory is a row for a window of a page, or of the site: then path is empty. A page that the
+// apiHistory is a row for a window of a page, or of the site: then path is null. A page that the
 // rows of a window lack is absent, and has no numbers there.
 type apiHistory struct {
 	analytics.Key
-	Path string `json:"path"`
+	Path *string `json:"path"`
 	query.HistoryNumbers
 }
 

@@ -47,7 +47,7 @@ var functions = template.FuncMap{
 	"message": func(s string) string { return format.Cut(s, view.MaxMessage) },
 	"short":   func(s string) string { return format.Cut(s, maxError) },
 	// folders are the pieces between which a path is broken first.
-	"folders": func(path string) []string { return strings.SplitAfter(path, "/") },
+	"folders": func(path string) []string { return strings.SplitAfter(format.Path(path), "/") },
 	"percent": view.Percent, "both": bothText,
 	// part is n of whole in whole percent, from 0 to 100.
 	"part":   func(n, whole int) int { return min(max(n*100/max(whole, 1), 0), 100) },

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -76,6 +77,20 @@ func TestSmallPool(t *testing.T) {
 		t.Errorf("%v, want the pool named", err)
 	}
 	conn.Release()
+	busy.Close()
+	s := open(t, through(t, pooler, dsn))
+	var all sync.WaitGroup
+	for day := range connections {
+		rev := sinktest.Revision(sinktest.Key("prj_a", day), 1)
+		rev.Rows = 20
+		w := sinktest.Seal(t, rev, sinktest.Pages(20))
+		all.Go(func() {
+			if err := s.Replace(t.Context(), w); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func poolerOf(t *testing.T, e *engines.Postgres, mode string, settings ...string) *engines.Pooler {

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// tries is the number of attempts to write a window before its error is returned.
-	tries = 3
+	// tries is the number of attempts to write a window before its error is returned. If the pool before the server
+	// has one connection, one window gets it at each attempt.
+	tries = connections
 	// between is the wait before the second try; it doubles.
 	between = 500 * time.Millisecond
 	// committing bounds a COMMIT, which may wait for the standby of a synchronous

@@ -110,6 +110,20 @@ Produkt 日本
 	}
 }
 
+// TestLongCell: in a pipe, a cell is whole, and does not make the other lines longer than they have to be.
+func TestLongCell(t *testing.T) {
+	table := NewTable(Column{Name: "path", Cut: CutMiddle}, Number("readers"))
+	long := strings.Repeat("/日本", 1000)
+	table.Add(long, "1")
+	table.Add("/b", "2")
+	var out strings.Builder
+	err := table.print(&out, 0)
+	lines := strings.Split(out.String(), "\n")
+	if err != nil || !strings.HasPrefix(lines[1], long+"  ") || len(lines[0]) > 200 || len(lines[2]) != len(lines[0]) {
+		t.Errorf("%v, lines of %d, %d and %d bytes", err, len(lines[0]), len(lines[1]), len(lines[2]))
+	}
+}
+
 // TestWrap: lines are broken at blanks, and a word that is longer than a line is broken
 // too; nothing is lost.
 func TestWrap(t *testing.T) {

@@ -44,6 +44,8 @@ const (
 	// leastColumn before lines are cut.
 	readableColumn = 20
 	leastColumn    = 8
+	// maxPadding is the most columns to which cells are padded in a pipe: one long path would lengthen every line.
+	maxPadding = 100
 )
 
 // Table is rows under named columns, without lines between them. No line is wider than
@@ -135,6 +137,9 @@ func (t *Table) layout(width int) *layout {
 		}
 	}
 	if width == 0 {
+		for i := range l.widths {
+			l.widths[i] = min(l.widths[i], maxPadding)
+		}
 		return l
 	}
 	// Rather than to make a prompt unreadable, its link goes below it.
@@ -185,7 +190,10 @@ func (l *layout) fitted(least int) (widths []int, fits bool) {
 func (l *layout) line(b *strings.Builder, indent int, cell func(int) string) {
 	var text strings.Builder
 	for _, i := range l.shown {
-		s := shorten(cell(i), l.widths[i], l.columns[i].Cut)
+		s := cell(i)
+		if l.width > 0 {
+			s = shorten(s, l.widths[i], l.columns[i].Cut)
+		}
 		if l.columns[i].Right {
 			s = runewidth.FillLeft(s, l.widths[i])
 		} else {

@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"net/http"
+	"net/http/cgi"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,4 +45,24 @@ func GitRepository(t testing.TB) (dir string) {
 	Git(t, dir, "add", ".")
 	Git(t, dir, "commit", "--quiet", "-m", "first")
 	return dir
+}
+
+// GitServer returns a handler of git over HTTP for the repositories below root, for those who send that
+// authorization.
+func GitServer(root, authorization string) (http.Handler, error) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return nil, err
+	}
+	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Env: []string{
+		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=" + os.DevNull,
+	}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != authorization {
+			http.Error(w, "who are you?", http.StatusForbidden)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}), nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/must"
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -48,13 +48,8 @@ func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) {
 	bare := s.path(dir, "repositories", filepath.FromSlash(project))
 	must.Do(os.MkdirAll(filepath.Dir(bare), 0o700))
 	run(exec.CommandContext(ctx, "git", "clone", "--quiet", "--bare", "--single-branch", s.repository, bare))
-	host := engines.NewCodeHost(kind.Name, project, siteToken)
-	user := "x-access-token"
-	if kind.Name == "gitlab" {
-		user = "oauth2"
-	}
-	git := must.Get(engines.GitServer(s.path(dir, "repositories"),
-		"Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+siteToken))))
+	host := fake.NewHost(kind.Name, project, siteToken)
+	git := must.Get(engines.GitServer(s.path(dir, "repositories"), host.GitAuthorization()))
 	mux := http.NewServeMux()
 	mux.Handle(host.Prefix+"/", host)
 	mux.Handle("/", git)

@@ -196,7 +196,8 @@ type Queue struct {
 	// means that it does not because the state is a backup from before the last send.
 	Adopted  bool `json:"adopted"`
 	Restored bool `json:"restored,omitempty"`
-	// KeyMark identifies the keys that were refused without revealing them.
+	// KeyMark identifies the keys that were refused, or while the queue is not paused those with which a create or
+	// a message was accepted last, without revealing them.
 	KeyMark string `json:"-"`
 	// Version is as that of a Job.
 	Version int64 `json:"-"`

@@ -83,6 +83,9 @@ func (s *Store) Commit(ctx context.Context, b Batch) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
+	if err := s.keepKeys(ctx); err != nil {
+		return err
+	}
 	var made []segment
 	days := map[dayOf][]View{}
 	for start := 0; start < len(b.Views); {

@@ -54,39 +54,70 @@ func (h *Hash) ID(who []byte) uint64 {
 }
 
 // Keys returns the keys under which a view of a month is kept: those of the epoch before, and of the
-// one that begins with the month. New ones are durable. open is false if one of the two is closed:
-// then the view is late, and counts in no window.
+// one that begins with the month. New ones become durable at the next Commit, before any view that it has. open is
+// false if one of the two is closed: then the view is late, and counts in no window.
 func (s *Store) Keys(ctx context.Context, project string, month Epoch, now time.Time) (keys [2][]byte,
 	open bool, err error) {
-	err = s.write(ctx, func(tx *sql.Tx) error {
-		open = true
-		var missing []int
-		for i := range keys {
-			err := tx.QueryRow("SELECT key FROM epochs WHERE project = ? AND epoch = ?", project, int(month)-1+
-				i).Scan(&keys[i])
-			switch {
-			case errors.Is(err, sql.ErrNoRows):
-				missing = append(missing, i)
-			case err != nil:
-				return err
-			case keys[i] == nil:
-				open = false
-			}
+	s.keying.Lock()
+	defer s.keying.Unlock()
+	var missing []int
+	for i := range keys {
+		if made, ok := s.made[epochOf{project, month - 1 + Epoch(i)}]; ok {
+			keys[i] = made.key
+			continue
 		}
-		if !open {
-			return nil
+		err := s.sql.QueryRowContext(ctx, "SELECT key FROM epochs WHERE project = ? AND epoch = ?", project,
+			int(month)-1+i).Scan(&keys[i])
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			missing = append(missing, i)
+		case err != nil:
+			return keys, false, unusable(err)
+		case keys[i] == nil:
+			return keys, false, nil
 		}
-		for _, i := range missing {
-			keys[i] = make([]byte, sha256.Size)
-			rand.Read(keys[i])
-			if _, err := tx.Exec("INSERT INTO epochs (project, epoch, key, opened) VALUES (?, ?, ?, ?)",
-				project, int(month)-1+i, keys[i], now.Unix()); err != nil {
+	}
+	for _, i := range missing {
+		keys[i] = make([]byte, sha256.Size)
+		rand.Read(keys[i])
+		s.made[epochOf{project, month - 1 + Epoch(i)}] = newKey{keys[i], now}
+	}
+	return keys, true, nil
+}
+
+// epochOf is an epoch of a project.
+type epochOf struct {
+	project string
+	epoch   Epoch
+}
+
+// newKey is the key of an epoch that is not durable yet.
+type newKey struct {
+	key    []byte
+	opened time.Time
+}
+
+// keepKeys makes the new keys durable, in one transaction for all projects.
+func (s *Store) keepKeys(ctx context.Context) error {
+	s.keying.Lock()
+	defer s.keying.Unlock()
+	if len(s.made) == 0 {
+		return nil
+	}
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		for of, made := range s.made {
+			// One that is there is of a transaction that succeeded although its commit was an error.
+			if _, err := tx.Exec("INSERT INTO epochs (project, epoch, key, opened) VALUES (?, ?, ?, ?) "+
+				"ON CONFLICT DO NOTHING", of.project, int(of.epoch), made.key, made.opened.Unix()); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return keys, open, err
+	if err == nil {
+		clear(s.made)
+	}
+	return err
 }
 
 // OpenEpoch is an epoch that has a key.

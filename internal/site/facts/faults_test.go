@@ -137,7 +137,7 @@ func TestEveryStep(t *testing.T) {
 		"open": {func(m *model) func() error {
 			return func() error {
 				_, _, err := m.Keys(t.Context(), project, closing+9, time.Unix(0, 0))
-				return err
+				return errors.Join(err, m.Commit(t.Context(), Batch{}))
 			}
 		}, nothing},
 	} {

@@ -76,6 +76,9 @@ type Store struct {
 	// last is the number of the newest segment.
 	last atomic.Int64
 
+	keying sync.Mutex
+	made   map[epochOf]newKey // keys that are not durable yet
+
 	naming sync.Mutex
 	names  []string // paths of pages, by number; nil: not known
 
@@ -144,7 +147,7 @@ func open(dir string) (_ *Store, err error) {
 	if err != nil {
 		return nil, pathless(err)
 	}
-	s := &Store{dir: dir, lock: lock, damaged: map[int64]bool{}}
+	s := &Store{dir: dir, lock: lock, damaged: map[int64]bool{}, made: map[epochOf]newKey{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())

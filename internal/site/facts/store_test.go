@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -549,6 +550,46 @@ func TestCountBesideCommit(t *testing.T) {
 		}
 	}
 	m.check(t, day, day+1)
+}
+
+// TestManyProjects: the keys of all projects cost one transaction, before any of their facts, and the facts another.
+func TestManyProjects(t *testing.T) {
+	const projects = 30
+	day := analytics.NewDate(2026, 2, 3)
+	m := newModel(t)
+	var steps []string
+	var mu sync.Mutex
+	m.at = func(step string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if !strings.HasSuffix(step, " segment") {
+			steps = append(steps, step)
+		}
+		return nil
+	}
+	var b Batch
+	for i := range projects {
+		name := fmt.Sprint("prj_", i)
+		keys, open, err := m.Keys(t.Context(), name, EpochOf(day), day.Time())
+		again, _, _ := m.Keys(t.Context(), name, EpochOf(day), day.Time())
+		if check(t, err); !open || !cmp.Equal(keys, again) {
+			t.Fatalf("%s: open: %v, %x, then %x", name, open, keys, again)
+		}
+		b.Projects = append(b.Projects, name)
+		b.Pages = append(b.Pages, Page{int32(i), name, "/", 0})
+		b.Views = append(b.Views, View{Readers: [2]uint64{1, 1}, Day: day, Project: int32(i), Page: int32(i), Agent: Browser})
+	}
+	check(t, m.Commit(t.Context(), b))
+	m.at = nil
+	want := []string{"before transaction", "after transaction", "before directory", "after directory",
+		"before transaction", "after transaction"}
+	if diff := cmp.Diff(want, steps); diff != "" {
+		t.Error(diff)
+	}
+	open, err := m.OpenEpochs(t.Context())
+	if check(t, err); len(open) != 2*projects {
+		t.Errorf("%d epochs are open, want %d", len(open), 2*projects)
+	}
 }
 
 // TestMergeKeepsAgents: a reader whose agent has another name after an update of the table is one reader of each,

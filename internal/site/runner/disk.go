@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 const diskEvery = 500 * time.Millisecond
 
 // errDisk ends a command, and its job.
-var errDisk = errors.New("was killed")
+var errDisk = errors.New("was killed: DOCGAUGE_SITE_JOB_DISK limits the files of a job")
 
 // leastFile is what each file and directory counts at least, so that the limit bounds their number too.
 const leastFile = 4 << 10
@@ -44,7 +46,7 @@ func (w *workplace) exceeds(most int64, pid int) error {
 	if pid > 0 {
 		n += deletedFiles(pid, w.dir)
 	}
-	if err == nil && n > most {
+	if err == nil && n > most+w.free {
 		err = fmt.Errorf("wrote more than %d MiB and %w", most>>20, errDisk)
 	}
 	return err
@@ -63,7 +65,11 @@ func (w *workplace) size(dir string, again bool) (n int64, err error) {
 			}
 			continue
 		}
-		n += max(usage(info), leastFile)
+		bytes := max(usage(info), leastFile)
+		if strings.HasPrefix(dir, filepath.Base(w.tree())) && info.Mode().IsRegular() {
+			bytes = max(bytes, info.Size()) // git reads holes too, which takes long
+		}
+		n += bytes
 		if info.IsDir() {
 			below = append(below, filepath.Join(dir, entry.Name()))
 		}
@@ -88,4 +94,53 @@ func (w *workplace) size(dir string, again bool) (n int64, err error) {
 		err = cmp.Or(err, failed)
 	}
 	return n, err
+}
+
+// claim keeps the home of a job, whose work begins. After release has been called it is one of those that trimHomes
+// may remove.
+func (r *Repo) claim(job string) (release func() error) {
+	r.homes.Lock()
+	defer r.homes.Unlock()
+	r.atWork[r.place(job).dir] = true
+	return func() error {
+		r.homes.Lock()
+		delete(r.atWork, r.place(job).dir)
+		r.homes.Unlock()
+		return r.trimHomes()
+	}
+}
+
+// trimHomes removes homes of jobs that are not at work until they take at most MaxDisk together: those whose last
+// instruction ended first, and those that cannot be counted.
+func (r *Repo) trimHomes() error {
+	r.homes.Lock()
+	defer r.homes.Unlock()
+	entries, err := os.ReadDir(r.dir)
+	type home struct {
+		workplace
+		ended time.Time // when the other parts of the workplace were removed
+	}
+	var homes []home
+	for _, entry := range entries {
+		w := r.place(entry.Name())
+		if info, gone := entry.Info(); gone == nil && info.IsDir() && !r.atWork[w.dir] {
+			homes = append(homes, home{*w, info.ModTime()})
+		}
+	}
+	slices.SortFunc(homes, func(a, b home) int { return b.ended.Compare(a.ended) })
+	var sum int64
+	for _, h := range homes {
+		var n int64
+		var unknown error
+		if sum <= r.options.MaxDisk {
+			n, unknown = h.size(".", true)
+		}
+		if unknown == nil {
+			sum += n
+		}
+		if unknown != nil || sum > r.options.MaxDisk {
+			err = errors.Join(err, removeAll(h.dir))
+		}
+	}
+	return err
 }

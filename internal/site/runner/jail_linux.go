@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Jail confines commands with bubblewrap: they see the system's programs, the files of their job and
@@ -19,6 +23,7 @@ import (
 type Jail struct {
 	program, self string   // bubblewrap, and this program
 	args          []string // the same for all commands
+	filter        []byte   // of system calls
 	hosts         []hostPattern
 	options       JailOptions
 }
@@ -27,7 +32,7 @@ type Jail struct {
 const (
 	insideWork = "/workspace"
 	insideHome = "/home/agent"
-	insideGit  = "/git" // for jailed git alone
+	insideGit  = "/git" // others see its objects alone
 	// bridge is the path of this program in a jail, which init knows it by; socket is that of the
 	// proxy outside.
 	bridge = "/run/docgauge-bridge"
@@ -61,6 +66,9 @@ func NewJail(ctx context.Context, o JailOptions) (j *Jail, err error) {
 	if j.self, err = os.Executable(); err != nil {
 		return nil, err
 	}
+	if j.filter, err = systemCalls(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -81,11 +89,11 @@ func (j *Jail) arguments(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bubblewrap: %w", err)
 	}
-	j.args = []string{"--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "docgauge",
-		"--die-with-parent", "--new-session", "--cap-drop", "ALL"}
-	if strings.Contains(string(help), "--disable-userns") { // since 0.8
-		j.args = append(j.args, "--disable-userns")
+	if !strings.Contains(string(help), "--disable-userns") {
+		return errors.New("needs bubblewrap 0.8 or newer")
 	}
+	j.args = []string{"--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "docgauge",
+		"--die-with-parent", "--new-session", "--cap-drop", "ALL", "--disable-userns"}
 	add := func(args ...string) { j.args = append(j.args, args...) }
 	add("--ro-bind", "/usr", "/usr")
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
@@ -114,6 +122,9 @@ func (j *Jail) arguments(ctx context.Context) error {
 		}
 	}
 	add("--proc", "/proc", "--dev", "/dev", "--size", "67108864", "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
+	if _, err := os.Stat("/proc/keys"); err == nil {
+		add("--ro-bind", "/dev/null", "/proc/keys")
+	}
 	return nil
 }
 
@@ -121,7 +132,7 @@ func (j *Jail) arguments(ctx context.Context) error {
 // After it has ended, refused returns hosts that it asked for and may not reach, and end must be called.
 func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refused func() []string,
 	end func(), err error) {
-	args := append([]string{j.program}, j.args...)
+	args := slices.Clone(j.args)
 	env = append(env, "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh", "TMPDIR=/tmp", "PWD="+insideWork)
 	if s.git {
 		bind := "--bind"
@@ -132,7 +143,8 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refus
 			bind, w.tree(), insideWork)
 		env = append(append(env, cleanGit(insideGit)...), "GIT_WORK_TREE="+insideWork)
 	} else {
-		args = append(args, "--bind", w.tmp(), "/tmp", "--bind", s.home, insideHome, "--bind", w.tree(), insideWork)
+		args = append(args, "--bind", w.tmp(), "/tmp", "--bind", s.home, insideHome, "--bind", w.tree(), insideWork,
+			"--ro-bind-try", filepath.Join(w.gitDir(), "objects"), insideGit+"/objects") // of the start commit
 		env = append(env, "HOME="+insideHome, "XDG_CONFIG_HOME="+insideHome+"/.config",
 			"XDG_CACHE_HOME="+insideHome+"/.cache")
 	}
@@ -151,10 +163,40 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refus
 		args = append(args, "--ro-bind", j.self, bridge, "--bind", filepath.Join(w.dir, proxyName), socket)
 		inside = append([]string{bridge}, inside...)
 	}
-	args = append(args, "--remount-ro", "/", "--chdir", insideWork, "--")
-	cmd.Path, cmd.Args, cmd.Dir = j.program, append(args, inside...), w.dir
+	args = append(args, "--remount-ro", "/", "--chdir", insideWork, "--seccomp", "4")
+	// In files, so that the command line, which all users of the machine can read, has no paths of ours.
+	var files []*os.File
+	endProxy := end
+	end = func() {
+		endProxy()
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}
+	for _, text := range []string{strings.Join(args, "\x00"), string(j.filter)} {
+		f, err := inMemory(text)
+		if files = append(files, f); err != nil {
+			end()
+			return nil, nil, err
+		}
+	}
+	cmd.ExtraFiles = files // 3 and 4
+	cmd.Path, cmd.Args, cmd.Dir = j.program, append([]string{j.program, "--args", "3", "--"}, inside...), w.dir
 	cmd.Env = env
 	return refused, end, nil
+}
+
+// inMemory returns a file without a name, at its beginning.
+func inMemory(text string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("docgauge", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "in memory") //nolint:gosec // it is not negative
+	if _, err = f.WriteString(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	return f, err
 }
 
 const proxyName = "proxy.sock"
@@ -174,7 +216,7 @@ func listenIn(dir string) (net.Listener, error) {
 	return ln, err
 }
 
-// probe runs a command in the jail.
+// probe runs commands in the jail.
 func (j *Jail) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -187,7 +229,8 @@ func (j *Jail) probe(ctx context.Context) error {
 	if err := w.make(true); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `touch here && [ ! -e "$1" ] && echo confined`, "sh", dir)
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `: >here && [ ! -e "$1" ] && echo confined && git --version`, "sh",
+		dir)
 	_, end, err := j.confine(cmd, w, step{home: w.home()}, environment(ordinary))
 	if err != nil {
 		return err
@@ -195,9 +238,15 @@ func (j *Jail) probe(ctx context.Context) error {
 	defer end()
 	out := &tail{max: maxMessage}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil || out.String() != "confined\n" {
+	err = cmd.Run()
+	said, confined := strings.CutPrefix(out.String(), "confined\n")
+	switch failed := errors.Join(err, errors.New(strings.TrimSpace(said))); {
+	case !confined:
 		return fmt.Errorf("bubblewrap does not work here (it needs user namespaces, which many containers forbid): %w",
-			errors.Join(err, errors.New(strings.TrimSpace(out.String()))))
+			failed)
+	case err != nil:
+		return fmt.Errorf("git does not run in the jail, which has only the programs of /usr; install git there, or name "+
+			"the directories that it needs in DOCGAUGE_SITE_AGENT_TOOLS: %w", failed)
 	}
 	return nil
 }

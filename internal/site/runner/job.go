@@ -188,6 +188,8 @@ type Result struct {
 	Change Change  // of the whole job, with Head as in Task.Last if nothing changed
 	Output string  // the end of it
 	Report *Report // nil = the agent said nothing
+	// NewSession reports that Task.Session was not continued, because the job's home is gone.
+	NewSession bool
 	// Later asks, with an error, to try the instruction again later, because the error passes by itself.
 	Later bool
 	// Archive asks to archive the job if no instruction is left.

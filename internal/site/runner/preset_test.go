@@ -275,6 +275,68 @@ func untilEnded(t testing.TB, q *Queue, id string) Job {
 	}
 }
 
+// TestHomes: homes of jobs that are not at work take at most MaxDisk together; the oldest go first, and a follow-up in
+// a home that is gone begins a new session.
+func TestHomes(t *testing.T) {
+	dir, bin, repo := filepath.Join(t.TempDir(), "jobs"), t.TempDir(), engines.GitRepository(t)
+	write(t, filepath.Join(bin, "claude"), `#!/bin/sh
+		head -c 800000 /dev/zero >~/kept; chmod 0 ~; echo "arguments: $*"
+		echo '{"type": "result", "subtype": "success", "session_id": "next", "total_cost_usd": 1}'`)
+	check(t, os.Chmod(filepath.Join(bin, "claude"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	o := RepoOptions{Path: repo, Preset: "claude", OwnHome: true, MaxDisk: 2 << 20}
+	r := openRepo(t, o, in(dir))
+	expect := func(want string) {
+		t.Helper()
+		homes, err := filepath.Glob(filepath.Join(dir, "*", "home"))
+		check(t, err)
+		var got []string
+		for _, home := range homes {
+			got = append(got, filepath.Base(filepath.Dir(home)))
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("homes of %s, want %s", got, want)
+		}
+	}
+	for _, step := range []struct {
+		job     string
+		resumed bool
+		homes   string
+	}{
+		{"job_1", false, "job_1"}, {"job_2", false, "job_1 job_2"}, {"job_1", true, "job_1 job_2"},
+		{"job_3", false, "job_1 job_3"}, {"job_2", false, "job_2 job_3"}, {"job_3", true, "job_2 job_3"},
+	} {
+		task := Task{Job: step.job, Prompt: "x", Session: &session{ID: "before", Cost: new(0.25)}}
+		result, err := r.Edit(t.Context(), task)
+		check(t, err)
+		cost := map[bool]float64{true: 0.75, false: 1}[step.resumed]
+		if strings.Contains(result.Output, "resume") != step.resumed || result.NewSession == step.resumed ||
+			*result.Report.Cost != cost {
+			t.Errorf("%s: new session %t, cost %v, output %s", step.job, result.NewSession, *result.Report.Cost,
+				result.Output)
+		}
+		expect(step.homes)
+	}
+	r.options.Instead = func(_ string, task Task) (bool, error) { // a home whose job is at work stays
+		if task.Job != "job_2" {
+			return false, nil
+		}
+		for _, job := range []string{"job_4", "job_5"} {
+			_, err := r.Edit(t.Context(), Task{Job: job, Prompt: "x"})
+			check(t, err)
+		}
+		expect("job_2 job_4 job_5")
+		return true, nil
+	}
+	_, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x"})
+	check(t, err)
+	expect("job_2 job_5")
+	check(t, r.Close())
+	o.MaxDisk = 1 << 20
+	openRepo(t, o, in(dir))
+	expect("job_2")
+}
+
 // FuzzObjects: an object is found whatever was printed before its line and after it.
 func FuzzObjects(f *testing.F) {
 	f.Add("text {", "more }")

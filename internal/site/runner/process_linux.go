@@ -45,8 +45,9 @@ func supervise(cmd *exec.Cmd, lock *os.File, most int64) {
 	}
 	// The lock of the directory of jobs, which may be nil, ends with the reaper: no other process of ours takes the
 	// directory while something of the command is left.
-	cmd.ExtraFiles = []*os.File{lock}
-	cmd.Path, cmd.Args = self, append([]string{reaper, strconv.FormatInt(most, 10), cmd.Path}, cmd.Args...)
+	cmd.Path, cmd.Args = self, append([]string{reaper, strconv.FormatInt(most, 10), strconv.Itoa(len(cmd.ExtraFiles)),
+		cmd.Path}, cmd.Args...)
+	cmd.ExtraFiles = append([]*os.File{lock}, cmd.ExtraFiles...)
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 }
@@ -54,13 +55,14 @@ func supervise(cmd *exec.Cmd, lock *os.File, most int64) {
 // init makes a reaper of each program that links this package, tests included, before its main
 // function begins.
 func init() { //nolint:gochecknoinits // main functions need not know about it
-	if len(os.Args) > 3 && os.Args[0] == reaper {
-		os.Exit(reap(os.Args[1], os.Args[2], os.Args[3:]))
+	if len(os.Args) > 4 && os.Args[0] == reaper {
+		os.Exit(reap(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]))
 	}
 }
 
-// reap runs a program, ends the processes that it leaves, and returns its exit code.
-func reap(most, program string, args []string) int {
+// reap runs a program with a number of files besides the first three, ends the processes that it leaves, and returns
+// its exit code.
+func reap(most, files, program string, args []string) int {
 	runtime.LockOSThread() // the program would die with the thread that started it
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
@@ -80,8 +82,13 @@ func reap(most, program string, args []string) int {
 		fmt.Fprintln(os.Stderr, "files of the process that started docgauge would reach the command:", err)
 		return 126
 	}
+	pass := []uintptr{0, 1, 2}
+	extra, _ := strconv.Atoi(files) // supervise wrote it
+	for i := range extra {
+		pass = append(pass, uintptr(4+i)) // 3 is the lock
+	}
 	child, err := syscall.ForkExec(program, args, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+		Env: os.Environ(), Files: pass, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

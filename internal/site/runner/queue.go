@@ -62,7 +62,7 @@ func Open(o Options) (*Queue, error) {
 	return q, q.openJournal()
 }
 
-// openJournal reads the journal and starts work on the active jobs.
+// openJournal reads the journal, starts work on the active jobs and archives what is old enough.
 func (q *Queue) openJournal() (err error) {
 	if q.journal, err = openJournal(q.options.Dir, q.apply); err != nil {
 		return err
@@ -72,6 +72,7 @@ func (q *Queue) openJournal() (err error) {
 			q.enqueue(j)
 		}
 	}
+	q.ageAll()
 	return nil
 }
 
@@ -364,6 +365,10 @@ func (q *Queue) carryOut(j Job) event {
 			Last: j.last, Again: j.begun}
 		result, err := q.options.Editor.Edit(q.ctx, task)
 		change, end.Output, end.Report = result.Change, result.Output, result.Report
+		if result.NewSession {
+			q.options.Logger.Warn("agent begins a new session: the home of its job was removed", "job_id", j.ID,
+				"project", j.Project)
+		}
 		switch {
 		case err != nil && result.Later && j.retries < maxRetries:
 			end.Kind, end.Status, end.Failure = eventPostponed, "", err.Error()

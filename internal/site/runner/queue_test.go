@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,6 +93,30 @@ func TestArchivedWithMoreToDo(t *testing.T) {
 			t.Error(err)
 		}
 		closeQueue(t, s)
+	})
+}
+
+// TestArchivedByAge: what is kept of a job goes when it is old enough, with the next job or at the start.
+func TestArchivedByAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, now, gone := t.TempDir(), noon, []string{}
+		o := Options{Dir: dir, ArchiveAfter: time.Hour, Now: func() time.Time { return now },
+			Archived: func(j Job) error { gone = append(gone, j.ID); return nil }}
+		s := open(t, o)
+		first := create(t, s, "x")
+		atRest(s)
+		now = noon.Add(2 * time.Hour)
+		second := create(t, s, "x")
+		atRest(s)
+		if want := []string{first}; !slices.Equal(gone, want) {
+			t.Errorf("gone %v, want %v", gone, want)
+		}
+		closeQueue(t, s)
+		now, gone = noon.Add(4*time.Hour), nil
+		closeQueue(t, open(t, o))
+		if want := []string{first, second}; !slices.Equal(gone, want) {
+			t.Errorf("gone at the start: %v, want %v", gone, want)
+		}
 	})
 }
 

@@ -52,13 +52,13 @@ type RepoOptions struct {
 	// and reports whether it did.
 	Instead func(dir string, t Task) (bool, error)
 	Timeout time.Duration // ends the command, and the check, and all they started; 0 = DefaultTimeout
-	// MaxDisk limits the files of one job, in bytes; 0 = defaultMaxDisk.
+	// MaxDisk limits the files of one job at work, in bytes, and the homes of all others together; 0 = defaultMaxDisk.
 	MaxDisk int64
 	// Env names variables of this process that the command gets besides the ordinary ones
 	// (PATH, HOME and the like). A change that contains the value of one is refused.
 	Env []string
-	// OwnHome gives each job a home directory, which stays until Forget; so does a Jail. Without, HOME
-	// is that of this process.
+	// OwnHome gives each job a home directory, which stays until Forget, or until MaxDisk needs its bytes; so does
+	// a Jail. Without, HOME is the one of this process.
 	OwnHome bool
 	Jail    *Jail // confines command and check; nil = not at all
 	// Allow permits changes that are refused otherwise: some of [Allowed]. Refuse are patterns (CheckPattern) of
@@ -85,9 +85,11 @@ type Repo struct {
 	lock    *os.File                                          // held while dir is in use; nil once r is closed
 	temp    *durable.Temp                                     // has dir; nil if that stays
 
-	fetching sync.Mutex // held while the base branch of a URL is fetched
-	mu       sync.Mutex // guards base
-	base     string     // the branch that jobs begin at; empty before the first fetch of a URL
+	homes    sync.Mutex      // held while homes are removed; guards atWork
+	atWork   map[string]bool // the directories of jobs that are at work
+	fetching sync.Mutex      // held while the base branch of a URL is fetched
+	mu       sync.Mutex      // guards base
+	base     string          // the branch that jobs begin at; empty before the first fetch of a URL
 }
 
 // baseRef has the base branch of a URL in the repository that OpenRepo makes: the branch may be renamed.
@@ -126,6 +128,7 @@ func (r *Repo) open(ctx context.Context) error {
 	r.options.Timeout = cmp.Or(r.options.Timeout, DefaultTimeout)
 	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, defaultMaxDisk)
 	r.options.OwnHome = r.options.OwnHome || r.options.Jail != nil
+	r.atWork = map[string]bool{}
 	if err := closeInherited(); err != nil {
 		return err
 	}
@@ -243,7 +246,7 @@ func (r *Repo) sweep(dir string) error {
 	})
 }
 
-// takeDir locks the directory of jobs and removes what a crash left in it. Homes stay.
+// takeDir locks the directory of jobs and removes what a crash left in it, and homes that are too much.
 func (r *Repo) takeDir() (err error) {
 	if r.dir == "" {
 		if r.temp, err = durable.NewTemp("", "docgauge-jobs"); err != nil {
@@ -270,7 +273,7 @@ func (r *Repo) takeDir() (err error) {
 			err = errors.Join(err, r.place(entry.Name()).clear())
 		}
 	}
-	if err != nil {
+	if err = errors.Join(err, r.trimHomes()); err != nil {
 		return errors.Join(err, r.lock.Close())
 	}
 	return nil

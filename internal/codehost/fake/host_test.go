@@ -1,4 +1,4 @@
-package sandbox
+package fake
 
 import (
 	"context"
@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-var afterNoon = pullNoon.Add(250 * time.Millisecond)
+var afterNoon = time.Date(2026, 10, 14, 12, 0, 0, 250e6, time.UTC)
 
 const diff = `diff --git a/guides/errors.mdx b/guides/errors.mdx
 --- a/guides/errors.mdx
@@ -44,15 +47,15 @@ new file mode 100644
 `
 
 // history makes events a minute apart, the first a minute after the opening.
-func history(actions ...pullAction) (events []pullEvent) {
+func history(actions ...Action) (events []Event) {
 	for i, a := range actions {
-		events = append(events, pullEvent{At: afterNoon.Add(time.Duration(i+1) * time.Minute), Action: a})
+		events = append(events, Event{At: afterNoon.Add(time.Duration(i+1) * time.Minute), Action: a})
 	}
 	return events
 }
 
-func pullOf(number int, actions ...pullAction) pullRequest {
-	return pullRequest{
+func pullOf(number int, actions ...Action) Pull {
+	return Pull{
 		Number: number, Project: "prj_a", Repository: "team/docs", Base: "main", BaseCommit: "b000",
 		Branch: fmt.Sprint("docgauge/job_", number),
 		Head:   fmt.Sprint("h", number), Title: "Fix it", Messages: []string{"Fix it", "More"}, Diff: diff,
@@ -61,10 +64,11 @@ func pullOf(number int, actions ...pullAction) pullRequest {
 }
 
 // githubOf is an API of pull requests whose clock can be moved.
-func githubOf(token string, limit int, pulls ...pullRequest) (*pullAPI, *time.Time) {
-	now := afterNoon
-	l := &pullStore{now: func() time.Time { return now }}
-	a := l.newAPI(func(_ context.Context, commit, path string) ([]byte, bool, error) {
+func githubOf(token string, limit int, pulls ...Pull) (*Host, *time.Time) {
+	now := afterNoon.Add(time.Hour)
+	h := NewHost(gitHub, "", token).Over(&Store{now: func() time.Time { return now }, pulls: pulls})
+	h.Prefix, h.Web, h.Limit, h.ReadOnly = "/github", "http://127.0.0.1:8787", limit, true
+	h.File = func(_ context.Context, commit, path string) ([]byte, bool, error) {
 		switch path {
 		case "docs/docs.json":
 			return fmt.Appendf(nil, "%s at %s", path, commit), true, nil
@@ -72,18 +76,21 @@ func githubOf(token string, limit int, pulls ...pullRequest) (*pullAPI, *time.Ti
 			return nil, false, errors.New("disk /home/somebody is broken")
 		}
 		return nil, false, nil
-	}, token, limit)
-	a.pulls = func() []pullRequest { return pulls }
-	return a, &now
+	}
+	return h, &now
 }
 
-func askGitHub(a *pullAPI, target string, header ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodGet, GitHubPath+target, nil)
+func askGitHub(h *Host, target string, header ...string) *httptest.ResponseRecorder {
+	return ask(h, http.MethodGet, "/github"+target, header...)
+}
+
+func ask(h *Host, method, target string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	a.serve(w, r, "http://127.0.0.1:8787")
+	h.ServeHTTP(w, r)
 	return w
 }
 
@@ -103,24 +110,24 @@ func TestPullRequestByState(t *testing.T) {
 		return afterNoon.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339)
 	}
 	for name, tc := range map[string]struct {
-		actions []pullAction
+		actions []Action
 		want    map[string]any
 	}{
 		"open": {nil, map[string]any{"state": "open", "draft": false, "merged": false, "closed_at": nil,
 			"merged_at": nil, "merge_commit_sha": nil}},
-		"draft": {[]pullAction{actDraft}, map[string]any{"state": "open", "draft": true,
+		"draft": {[]Action{ConvertToDraft}, map[string]any{"state": "open", "draft": true,
 			"merged": false, "closed_at": nil}},
-		"closed": {[]pullAction{actClose}, map[string]any{"state": "closed", "merged": false,
+		"closed": {[]Action{Close}, map[string]any{"state": "closed", "merged": false,
 			"closed_at": at(1), "merged_at": nil}},
-		"reopened": {[]pullAction{actClose, actReopen}, map[string]any{"state": "open", "merged": false, "closed_at": nil}},
+		"reopened": {[]Action{Close, Reopen}, map[string]any{"state": "open", "merged": false, "closed_at": nil}},
 		"merged": {
-			[]pullAction{actApprove, actMerge},
+			[]Action{Approve, Merge},
 			map[string]any{"state": "closed", "merged": true, "closed_at": at(2), "merged_at": at(2),
-				"merge_commit_sha": "h7", "mergeable": nil},
+				"merge_commit_sha": "h1", "mergeable": nil},
 		},
 	} {
-		a, _ := githubOf("", 0, pullOf(7, tc.actions...))
-		o := decodeGitHub[map[string]any](t, askGitHub(a, repo+"/pulls/7"))
+		a, _ := githubOf("", 0, pullOf(1, tc.actions...))
+		o := decodeGitHub[map[string]any](t, askGitHub(a, repo+"/pulls/1"))
 		if asked := len(o["requested_reviewers"].([]any)); (asked == 1) != (name == "open" || name == "reopened") {
 			t.Errorf("%s: %d reviewers are asked", name, asked)
 		}
@@ -130,9 +137,9 @@ func TestPullRequestByState(t *testing.T) {
 			}
 		}
 		for field, want := range map[string]any{
-			"number": 7.0, "html_url": "http://127.0.0.1:8787/team/docs/pull/7", "created_at": at(0),
+			"number": 1.0, "html_url": "http://127.0.0.1:8787/team/docs/pull/1", "created_at": at(0),
 			"additions": 3.0, "deletions": 2.0,
-			"changed_files": 4.0, "commits": 2.0, "url": "http://127.0.0.1:8787/github/repos/team/docs/pulls/7",
+			"changed_files": 4.0, "commits": 2.0, "url": "http://127.0.0.1:8787/github/repos/team/docs/pulls/1",
 		} {
 			if o[field] != want {
 				t.Errorf("%s: %s is %v, want %v", name, field, o[field], want)
@@ -142,9 +149,9 @@ func TestPullRequestByState(t *testing.T) {
 }
 
 func TestWhatHappened(t *testing.T) {
-	pr := pullOf(7, actRequestChanges, actDraft, actReady, actFailChecks, actApprove, actClose, actReopen, actPassChecks,
-		actMerge)
-	pr.History = append([]pullEvent{{At: afterNoon, Action: actDraft}}, pr.History...) // opened as one
+	pr := pullOf(1, RequestChanges, ConvertToDraft, Ready, FailChecks, Approve, Close, Reopen, PassChecks,
+		Merge)
+	pr.History = append([]Event{{At: afterNoon, Action: ConvertToDraft}}, pr.History...) // opened as one
 	a, _ := githubOf("", 0, pr)
 	kinds := func(target, field string) (list []string) {
 		for _, o := range decodeGitHub[[]map[string]any](t, askGitHub(a, repo+target)) {
@@ -157,8 +164,8 @@ func TestWhatHappened(t *testing.T) {
 		return list
 	}
 	for target, want := range map[string]string{
-		"/pulls/7/reviews": "CHANGES_REQUESTED APPROVED",
-		"/issues/7/events": "convert_to_draft ready_for_review closed reopened merged closed",
+		"/pulls/1/reviews": "CHANGES_REQUESTED APPROVED",
+		"/issues/1/events": "convert_to_draft ready_for_review closed reopened merged closed",
 	} {
 		field := map[bool]string{true: "state", false: "event"}[strings.HasSuffix(target, "reviews")]
 		if got := strings.Join(kinds(target, field), " "); got != want {
@@ -166,8 +173,8 @@ func TestWhatHappened(t *testing.T) {
 		}
 	}
 	for commit, want := range map[string]string{
-		"h7":               "1 completed success",
-		"docgauge%2Fjob_7": "1 completed success", "b000": "0",
+		"h1":               "1 completed success",
+		"docgauge%2Fjob_1": "1 completed success", "b000": "0",
 	} {
 		o := decodeGitHub[struct {
 			Count int      `json:"total_count"`
@@ -182,7 +189,7 @@ func TestWhatHappened(t *testing.T) {
 		}
 	}
 	var files []string
-	for _, f := range decodeGitHub[[]object](t, askGitHub(a, repo+"/pulls/7/files")) {
+	for _, f := range decodeGitHub[[]object](t, askGitHub(a, repo+"/pulls/1/files")) {
 		patch, _ := f["patch"].(string)
 		files = append(files, fmt.Sprint(f["status"], " ", f["previous_filename"], " ", f["filename"],
 			" ", f["additions"], " ",
@@ -200,7 +207,7 @@ func TestWhatHappened(t *testing.T) {
 // TestNotModified: unchanged data is not sent again and costs nothing; changed data is sent.
 func TestNotModified(t *testing.T) {
 	pr := pullOf(1)
-	pulls := []pullRequest{pr}
+	pulls := []Pull{pr}
 	a, _ := githubOf("", 0, pulls...)
 	first := askGitHub(a, repo+"/pulls/1")
 	tag := first.Header().Get("ETag")
@@ -211,7 +218,7 @@ func TestNotModified(t *testing.T) {
 			t.Errorf("%s: %d %s %v", header, w.Code, w.Body, w.Header())
 		}
 	}
-	pulls[0].History = history(actApprove, actMerge)
+	pulls[0].History = history(Approve, Merge)
 	w := askGitHub(a, repo+"/pulls/1", "If-None-Match", tag)
 	if w.Code != http.StatusOK || w.Header().Get("ETag") == tag || w.Header().Get("X-RateLimit-Remaining") != "4998" {
 		t.Errorf("changed: %d %v", w.Code, w.Header())
@@ -222,9 +229,9 @@ var nextLink = regexp.MustCompile(`<http://127\.0\.0\.1:8787/github([^>]+)>; rel
 
 // TestPages follows the links of a list to its end.
 func TestPages(t *testing.T) {
-	var all []pullRequest
+	var all []Pull
 	for i := range 250 {
-		actions := []pullAction{actClose}
+		actions := []Action{Close}
 		if i%2 == 0 {
 			actions = nil
 		}
@@ -289,7 +296,7 @@ func TestToken(t *testing.T) {
 }
 
 func TestContents(t *testing.T) {
-	a, _ := githubOf("", 0, pullOf(1), pullOf(2, actMerge))
+	a, _ := githubOf("", 0, pullOf(1), pullOf(2, Merge))
 	for target, want := range map[string]string{
 		"docs/docs.json":                         "docs/docs.json at main",
 		"docs/docs.json?ref=h1":                  "docs/docs.json at h1",
@@ -340,9 +347,77 @@ func TestNotFound(t *testing.T) {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
 	}
-	w := httptest.NewRecorder()
-	if a.serve(w, httptest.NewRequest(http.MethodPut, GitHubPath+repo+"/pulls/1/merge", nil),
-		""); w.Code != http.StatusNotFound {
-		t.Errorf("PUT: %d", w.Code)
+	for target, want := range map[string]int{"PUT /pulls/1/merge": 404, "POST /pulls": 403, "POST /pulls/1": 404} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := ask(a, method, "/github"+repo+path); w.Code != want {
+			t.Errorf("%s: %d, want %d", target, w.Code, want)
+		}
+	}
+}
+
+// TestReadByClient: each kind of host shows a pull request, whatever happens to it, so that docgauge's client reads it.
+func TestReadByClient(t *testing.T) {
+	for _, kind := range codehost.Hosts {
+		t.Run(kind.Name, func(t *testing.T) {
+			_, now := githubOf("", 0)
+			h := NewHost(kind.Name, "team/docs", "t").Over(&Store{now: func() time.Time { return *now }})
+			h.File = func(_ context.Context, commit, path string) ([]byte, bool, error) {
+				return []byte(commit + " " + path), true, nil
+			}
+			api, token := h.Web+h.Prefix, func() (string, error) { return "t", nil }
+			c, err := codehost.New(codehost.Options{GitHubURL: api, GitLabURL: api, GiteaURL: api, GitHubToken: token,
+				GitLabToken: token, GiteaToken: token, Transport: h, Now: h.now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Add(Pull{Branch: "b", Base: "main", BaseCommit: "b000", Head: "h1", MergeCommit: "m", Title: "Fix it", Diff: diff},
+				ConvertToDraft)
+			pr := journal.PullRequest{Link: h.Link(1)}
+			at := map[Action]time.Time{}
+			for _, step := range []struct {
+				do   Action
+				want string
+			}{
+				{"", "draft"}, {PassChecks, "draft success"}, {Ready, "open review_required success"},
+				{RequestChanges, "open changes_requested success"}, {Approve, "open approved success"},
+				{FailChecks, "open approved failure"}, {Close, "closed approved failure"}, {Reopen, "open approved failure"},
+				{Merge, "merged approved failure"},
+			} {
+				if *now = now.Add(time.Minute); step.do != "" {
+					if at[step.do] = second(*now); h.Act(1, Event{Action: step.do}) != nil {
+						t.Fatal(step.do)
+					}
+				}
+				if pr, err = c.Read(t.Context(), pr); err != nil {
+					t.Fatalf("after %q: %v", step.do, err)
+				}
+				got := strings.Join(strings.Fields(fmt.Sprint(pr.State, " ", pr.Review, " ", pr.Checks)), " ")
+				if got != step.want {
+					t.Errorf("after %q: %s, want %s", step.do, got, step.want)
+				}
+			}
+			for what, times := range map[string][2]time.Time{
+				"created": {pr.Created, second(afterNoon.Add(time.Hour))}, "ready": {pr.Ready, at[Ready]},
+				"reviewed": {pr.FirstReview, at[RequestChanges]}, "reopened": {pr.Reopened, at[Reopen]},
+				"merged": {pr.Merged, at[Merge]},
+			} {
+				if !times[0].Equal(times[1]) {
+					t.Errorf("%s %s, want %s", what, times[0], times[1])
+				}
+			}
+			want := []string{"guides/errors.mdx", "new.md", "old.md", "gone.md", "come.md"}
+			if d := cmp.Diff(want, pr.Changed); d != "" || pr.Additions != 3 || pr.Deletions != 2 || pr.Files != 4 {
+				t.Errorf("%s %+v", d, pr)
+			}
+			if text, err := c.File(t.Context(), pr, "my docs/docs.json"); err != nil || string(text) != "m my docs/docs.json" {
+				t.Errorf("%s, %v", text, err)
+			}
+			// Of Gitea alone, such a token does not read the times at which it became ready and was reopened.
+			h.ReadOnly = true
+			pr, err = c.Read(t.Context(), journal.PullRequest{Link: h.Link(1)})
+			if hidden := pr.Reopened.IsZero(); err != nil || pr.State != journal.PullMerged || hidden != (kind.Name == gitea) {
+				t.Errorf("with a token for the repository alone: %+v, %v", pr, err)
+			}
+		})
 	}
 }

@@ -1,4 +1,4 @@
-package sandbox
+package fake
 
 import (
 	"cmp"
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// pullChanges is a diff by files.
-type pullChanges struct {
-	Files          []diffFile
+// Changes is a diff by files.
+type Changes struct {
+	Files          []File
 	Added, Removed int
 }
 
-// diffFile is the part of a diff about one file.
-type diffFile struct {
+// File is the part of a diff about one file.
+type File struct {
 	Name string
 	// Status is GitHub's word: added, removed, renamed, copied, changed (its mode), or
 	// modified. Former is the name before it was renamed or copied.
@@ -37,7 +37,7 @@ var (
 // Changes reads pr.Diff, a unified diff of git. Only the sizes in a hunk's head tell its
 // content from the next head: a removed line may begin with "-- ". Lines outside of all files,
 // such as the note that a diff was cut, are in the last one.
-func (pr pullRequest) Changes() (c pullChanges) {
+func (pr Pull) Changes() (c Changes) {
 	var before, after int // lines left of the hunk
 	for text := range strings.SplitSeq(strings.TrimSuffix(pr.Diff, "\n"), "\n") {
 		inHunk := before > 0 || after > 0
@@ -48,14 +48,14 @@ func (pr pullRequest) Changes() (c pullChanges) {
 				fileName(head[:half]) == fileName(head[half+1:]) {
 				name = fileName(head[:half])
 			}
-			c.Files = append(c.Files, diffFile{Name: name, Status: "modified"})
+			c.Files = append(c.Files, File{Name: name, Status: "modified"})
 			continue
 		}
 		if len(c.Files) == 0 {
 			if text == "" {
 				continue
 			}
-			c.Files = append(c.Files, diffFile{Name: "changes", Status: "modified"})
+			c.Files = append(c.Files, File{Name: "changes", Status: "modified"})
 		}
 		f := &c.Files[len(c.Files)-1]
 		class := "plain"
@@ -91,7 +91,7 @@ func (pr pullRequest) Changes() (c pullChanges) {
 }
 
 // readHead reads a line between the beginning of a file and its first hunk.
-func (f *diffFile) readHead(text string) {
+func (f *File) readHead(text string) {
 	for _, side := range []string{"--- ", "+++ ", "rename to ", "copy to "} {
 		if name, ok := strings.CutPrefix(text, side); ok && name != "/dev/null" {
 			f.Name = fileName(name)
