@@ -114,7 +114,7 @@ type Config struct {
 	SiteToken          Secret   `envconfig:"DOCGAUGE_SITE_TOKEN" live:"true" desc:"token for the code host: reads the repository, pushes branches, opens pull requests; never reaches the agent; or DOCGAUGE_SITE_TOKEN_FILE"`
 	SiteJobTimeout     Duration `envconfig:"DOCGAUGE_SITE_JOB_TIMEOUT" default:"30m" desc:"time limit of the agent, and of the check; 1s to 24h"`
 	SiteJobConcurrency Count    `envconfig:"DOCGAUGE_SITE_JOB_CONCURRENCY" default:"2" desc:"jobs at work at once, 1 to 64"`
-	SiteJobDisk        Bytes    `envconfig:"DOCGAUGE_SITE_JOB_DISK" default:"2GiB" desc:"size of a job's files at which it is stopped"`
+	SiteJobDisk        Bytes    `envconfig:"DOCGAUGE_SITE_JOB_DISK" default:"2GiB" desc:"size of a job's files at which it is stopped, and of all homes of a project's other jobs, the oldest of which are removed"`
 
 	// SecretFiles are the files that secrets were read from, by the variable of the secret.
 	SecretFiles map[string]string `ignored:"true"`
