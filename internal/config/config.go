@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -87,14 +88,20 @@ func (s *Source) decode(c *Config, p *Problems) {
 	former := environ()
 	processEnv.Lock()
 	defer processEnv.Unlock()
-	put := func(lookup func(name string) (value string, set bool)) {
+	for _, v := range Variables() {
+		value, set := s.Lookup(v.Name)
+		if v.Secret { // nothing to decode, and none of the file's is ever in the environment
+			v.in(c).SetString(value)
+			set = false
+		}
+		p.join(setenv(v.Name, value, set))
+	}
+	defer func() {
 		for _, v := range Variables() {
-			value, set := lookup(v.Name)
+			value, set := former[v.Name]
 			p.join(setenv(v.Name, value, set))
 		}
-	}
-	put(s.Lookup)
-	defer put(func(name string) (value string, set bool) { value, set = former[name]; return })
+	}()
 	for range Variables() {
 		err := envconfig.Process("", c)
 		bad, isValue := errors.AsType[*envconfig.ParseError](err)
@@ -102,7 +109,7 @@ func (s *Source) decode(c *Config, p *Problems) {
 			p.join(err)
 			return
 		}
-		p.add("%s: %v", bad.KeyName, bad.Err) // the message of bad itself has the value, which may be a secret
+		p.add("%s: %v", bad.KeyName, bad.Err) // the message of bad itself has the whole value, which may have a password
 		p.join(os.Unsetenv(bad.KeyName))
 	}
 }
@@ -132,4 +139,21 @@ func (c *Config) readSecret(v Variable, path string, spare bool, p *Problems) {
 			v.Name, file.Mode, path))
 	}
 	v.in(c).SetString(text)
+}
+
+// checkRange checks a whole number or a length of time against its tag.
+func (v Variable) checkRange(c *Config, p *Problems) {
+	least, most, isLimited := strings.Cut(v.tag.Get("range"), ",")
+	if !isLimited {
+		return
+	}
+	limit := func(text string) reflect.Value {
+		to := reflect.New(v.in(c).Type())
+		p.join(to.Interface().(envconfig.Decoder).Decode(text))
+		return to.Elem()
+	}
+	is, from, to := v.in(c), limit(least), limit(most)
+	if is.Int() < from.Int() || is.Int() > to.Int() {
+		p.add("%s: %v is not from %v to %v", v.Name, is, from, to)
+	}
 }

@@ -12,11 +12,10 @@ import (
 
 const prefix = "DOCGAUGE_"
 
-// Config holds the settings, one field per variable. Its tags are the source of their names, defaults, meanings and
-// groups; a tag cannot be wrapped, so its line is as long as it must be. Names are whole: given a prefix, envconfig
-// would read GITHUB_TOKEN where DOCGAUGE_GITHUB_TOKEN is unset, and a field without a name by the field's own.
-//
-// A secret NAME can also be given as a file, by NAME_FILE. Further tags:
+// Config holds the settings, one field per variable, on lines that are long because a tag cannot be wrapped. A secret
+// NAME can also be given as a file, by NAME_FILE. Names are whole: given a prefix, envconfig would read GITHUB_TOKEN
+// where DOCGAUGE_GITHUB_TOKEN is unset. It reads every field that is not ignored. Our further tags:
+//   - group: the heading that this setting and those after it are listed under
 //   - live: a running process reads the file of the secret again by itself
 //   - fixed: serve cannot change the setting while it runs, because other processes depend on it
 //   - range: the least and the greatest value
@@ -115,7 +114,7 @@ type Config struct {
 	SiteToken          Secret   `envconfig:"DOCGAUGE_SITE_TOKEN" live:"true" desc:"token for the code host: reads the repository, pushes branches, opens pull requests; never reaches the agent; or DOCGAUGE_SITE_TOKEN_FILE"`
 	SiteJobTimeout     Duration `envconfig:"DOCGAUGE_SITE_JOB_TIMEOUT" default:"30m" desc:"time limit of the agent, and of the check; 1s to 24h"`
 	SiteJobConcurrency Count    `envconfig:"DOCGAUGE_SITE_JOB_CONCURRENCY" default:"2" desc:"jobs at work at once, 1 to 64"`
-	SiteJobDisk        Bytes    `envconfig:"DOCGAUGE_SITE_JOB_DISK" default:"2GiB" desc:"size of a job's files at which it is stopped"`
+	SiteJobDisk        Bytes    `envconfig:"DOCGAUGE_SITE_JOB_DISK" default:"2GiB" desc:"size of a job's files at which it is stopped, and of all homes of a project's other jobs, the oldest of which are removed"`
 
 	// SecretFiles are the files that secrets were read from, by the variable of the secret.
 	SecretFiles map[string]string `ignored:"true"`

@@ -87,9 +87,9 @@ func ParseSource(path, text string) *Source {
 	return s
 }
 
-// processEnv guards our variables in the environment of this process, which has values of the file, secrets among
-// them, while they are decoded. No child inherits them: commands decode before they start one, and serve, which
-// decodes again at a reload, starts none.
+// processEnv guards our variables in the environment of this process, which has values of the file while they are
+// decoded. No child inherits them: commands decode before they start one, and serve, which decodes again at a reload,
+// starts none.
 var processEnv sync.Mutex
 
 // environ returns the environment of this process.
@@ -131,10 +131,7 @@ func (s *Source) Only(names ...string) *Source {
 }
 
 // The sources of a value besides a file and a flag.
-const (
-	sourceDefault     = "default"
-	sourceEnvironment = "environment"
-)
+const sourceDefault, sourceEnvironment = "default", "environment"
 
 // isSet reports whether a variable with this value counts as set.
 func isSet(key, value string) bool {

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/kelseyhightower/envconfig"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -198,21 +195,4 @@ func (c *Config) validateNotifications(p *Problems) {
 // IsToken reports whether a text can be a token of a code host.
 func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
-}
-
-// checkRange checks a whole number or a length of time against its tag.
-func (v Variable) checkRange(c *Config, p *Problems) {
-	least, most, isLimited := strings.Cut(v.tag.Get("range"), ",")
-	if !isLimited {
-		return
-	}
-	limit := func(text string) reflect.Value {
-		to := reflect.New(v.in(c).Type())
-		p.join(to.Interface().(envconfig.Decoder).Decode(text))
-		return to.Elem()
-	}
-	is, from, to := v.in(c), limit(least), limit(most)
-	if is.Int() < from.Int() || is.Int() > to.Int() {
-		p.add("%s: %v is not from %v to %v", v.Name, is, from, to)
-	}
 }
