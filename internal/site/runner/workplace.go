@@ -17,7 +17,7 @@ import (
 // around them that only the agent and the check use: what counts is what the files are when the agent has
 // ended.
 //
-// Git meets the files only in a jail of its own (layOut, takeIn), which sees gitDir and the tree, and has
+// Git meets the files only in a separate jail (layOut, takeIn), which sees gitDir and the tree, and has
 // neither network nor secrets nor configuration. What comes out of it is a pack, and is trusted no more than
 // the agent: verify reads it as objects, apart from the repository, and publish moves what passed.
 type workplace struct{ dir string }
@@ -218,7 +218,7 @@ func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree str
 	return tree, r.verify(ctx, w, f, before, tree)
 }
 
-// submodules returns those of a commit as lines of their commit and path.
+// submodules returns a line for each submodule of a commit: its commit and its path.
 func (r *Repo) submodules(ctx context.Context, commit string) (links string, err error) {
 	var list bytes.Buffer
 	if err := r.git.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--full-tree", commit); err != nil {
