@@ -108,7 +108,7 @@ func (a *API) ConfirmClock(ctx context.Context) (confirmed bool, err error) {
 	return err == nil, nil
 }
 
-// ConfirmClock is [API.ConfirmClock]. What sends no requests believes the clock.
+// ConfirmClock is [API.ConfirmClock]. A command that sends no requests trusts the clock.
 func (a *App) ConfirmClock(ctx context.Context) (confirmed bool, err error) {
 	if a.API == nil {
 		return true, nil

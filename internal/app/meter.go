@@ -83,7 +83,7 @@ func (m *meter) Observe(a docsapi.Attempt) {
 	}
 }
 
-// refuse notes that a key was refused for all reports that it was sent for. One refusal does not say that: the
+// refuse notes that a key was refused for everything that it was sent for. One refusal does not show that: the
 // service may refuse a project, or a report.
 func (m *meter) refuse(key string) {
 	m.mu.Lock()

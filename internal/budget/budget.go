@@ -48,7 +48,7 @@ const (
 	ShortThrottle = time.Minute
 	maxThrottled  = 10 * time.Minute
 	maxPace       = 2 * time.Second
-	// shortWait is ShortThrottle with what a clock and the log add to it.
+	// shortWait is ShortThrottle and a margin for the clock and the log.
 	shortWait = ShortThrottle + time.Second
 )
 

@@ -51,7 +51,7 @@ func (s *bursts) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // TestBurstLimit: a 429 that ends within a minute is waited for, and from then on requests are sent no faster than the
-// service accepts them. It is no foreign use, and does not show as a closed budget.
+// service accepts them. It does not count as foreign use, and the budget does not show as closed.
 func TestBurstLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		limited := &bursts{service: svc, after: time.Second}
@@ -73,7 +73,7 @@ func TestBurstLimit(t *testing.T) {
 		if _, foreign := b.Sent(); foreign != 0 || limited.refused > 5 {
 			t.Errorf("%d refused, %d of them foreign use", limited.refused, foreign)
 		}
-		// Who does not wait is refused, as after any 429; a wait ends with its context.
+		// A caller that does not wait is refused, as after any 429; a wait ends with its context.
 		svc.answers(429, 30*time.Second)
 		b = New(o, store, svc)
 		wantStatus(t, b, 429)
@@ -86,7 +86,7 @@ func TestBurstLimit(t *testing.T) {
 	})
 }
 
-// TestThrottledForEver: a service that always says 429 for a minute is waited for ten minutes in a run, then left.
+// TestThrottledForEver: a run waits for ten minutes for a service that always answers 429 for a minute, then ends.
 func TestThrottledForEver(t *testing.T) {
 	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		o := options(90, time.Now)

@@ -255,7 +255,7 @@ func (c *checker) forgive(ctx context.Context, db *state.DB, source schedule.Sou
 }
 
 // tryDates asks for a window without a day, once: readers in it show that the service ignores the dates, or that its
-// dateTo is inclusive. Many services refuse such a window, which tells nothing. An error comes from the state.
+// dateTo is inclusive. Many services refuse such a window; then nothing is known. An error comes from the state.
 func (c *checker) tryDates(ctx context.Context, db *state.DB, client *app.API, project string) error {
 	facts, err := db.Movements(ctx)
 	if err != nil || slices.ContainsFunc(facts, func(m state.Movement) bool {

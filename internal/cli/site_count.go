@@ -37,7 +37,7 @@ A reader is a client's address with its user agent. A view is a GET that was
 answered with 2xx or 304, of a page: not of a style, script or image. Paths are
 counted without query, .html, .md, .mdx, .html.md, an index with one of these,
 or a slash at the end. Clients behind one address with the same browser are one
-reader; one who changes the address is two.
+reader; someone whose address changes is two.
 
 The format is detected: combined, with or without X-Forwarded-For, the JSON of
 Caddy, Traefik, nginx and Cloudflare, or CloudFront's. Others are named with

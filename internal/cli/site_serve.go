@@ -127,8 +127,8 @@ func exposed(c config.Config) error {
 		return nil //nolint:nilerr // config says it
 	}
 	if users, err := server.HasUsers(c.WebConfigFile); err == nil && users {
-		return fmt.Errorf("DOCGAUGE_WEB_CONFIG_FILE %s: has basic_auth_users, whose header is that of the API keys: "+
-			"use a file without them for site serve", c.WebConfigFile)
+		return fmt.Errorf("DOCGAUGE_WEB_CONFIG_FILE %s: has basic_auth_users, which need the header Authorization that has the "+
+			"API key: use a file without them for site serve", c.WebConfigFile)
 	}
 	_, _, bad := net.SplitHostPort(c.SiteListenAddress) // config says it
 	if !tls && c.SiteTrustedProxies == "" && bad == nil && !server.IsLoopback(c.SiteListenAddress) {

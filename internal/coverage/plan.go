@@ -134,7 +134,7 @@ func (p Plan) StillAside() int {
 // Early is how many windows of a project are not exported because they begin before the first day with data.
 type Early struct {
 	Project string `json:"project"`
-	// DataFrom is that day; nil while there is none.
+	// DataFrom is that day; nil if no day has data yet.
 	DataFrom *analytics.Date `json:"data_from"`
 	Windows  int             `json:"windows"`
 }
@@ -218,8 +218,8 @@ func (p *Plan) splitRefused() {
 	})
 }
 
-// early returns how many windows of a project begin before the service has data; of those that are named, none is left
-// out.
+// early returns how many windows of a project are left out because they begin before the service has data. Windows
+// named on the command line are never left out.
 func (s Selection) early(in schedule.Input, project string) Early {
 	e := Early{Project: project}
 	day, known := in.DataFrom(project)

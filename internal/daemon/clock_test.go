@@ -44,7 +44,7 @@ type clockWorld struct {
 
 	mu             sync.Mutex
 	silent         []string      // methods of questions for the time that are not answered
-	off            time.Duration // by how much docgauge's clock is ahead
+	off            time.Duration // docgauge's clock less the right one
 	dates          dates
 	reads, creates int
 	throttles      bool // reads are refused for an hour

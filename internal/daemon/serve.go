@@ -58,7 +58,7 @@ type service struct {
 	report  *web.LiveReport
 	// current is the daemon that runs, or that ran until its successor is open.
 	current atomic.Pointer[daemon]
-	// credentials reports whether a request was sent with those of the web configuration.
+	// credentials reports whether a request has valid credentials, by the web configuration.
 	credentials func(*http.Request) bool
 	// asked has the requests for a reload by HTTP. Each gets its result.
 	asked chan chan<- error
@@ -130,7 +130,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	return err
 }
 
-// problems returns an error of package server as those of other settings.
+// problems turns an error of package server into the type that errors of settings have.
 func problems(err error) error {
 	if _, bad := errors.AsType[server.ConfigError](err); bad {
 		return config.Problems(strings.Split(err.Error(), "\n"))

@@ -43,7 +43,7 @@ type clockCheck struct {
 	asked  moment
 
 	mu sync.Mutex
-	// off is by how much the last answer showed the clock to be wrong, 0 for not at all.
+	// off is the error of the clock that the last answer showed, 0 for none.
 	off time.Duration
 	// wrong: the answer before it showed the same.
 	wrong bool
@@ -55,7 +55,7 @@ type clockCheck struct {
 	noted moment
 }
 
-// moment is a time by two clocks: that of the wall, which can be set, and the monotonic one.
+// moment is a time by two clocks: the wall clock, which can be set, and the monotonic clock.
 type moment struct{ wall, monotonic time.Time }
 
 func (w *clockCheck) moment() moment { return moment{w.now().Round(0), time.Now()} }
@@ -117,7 +117,7 @@ func (w *clockCheck) suspects() bool {
 func (w *clockCheck) verdict(alone bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.wrong && !(alone && w.off != 0) {
+	if !w.wrong && (!alone || w.off == 0) {
 		return nil
 	}
 	// By the monotonic clock, which setting the clock does not change.

@@ -95,8 +95,8 @@ func TestClockSetRight(t *testing.T) {
 	}
 }
 
-// TestConfirmClock: the question for the time has no key, is sent when nothing has confirmed the clock, and
-// once a minute while that is of no use; a jump of the clock makes it due again.
+// TestConfirmClock: the question for the time has no key. It is sent when nothing has confirmed the clock, again
+// after a minute if the answer did not confirm it, and at once after a jump of the clock.
 func TestConfirmClock(t *testing.T) {
 	const right, wrong, none = "right", "wrong", "none"
 	date, asked := right, 0

@@ -103,7 +103,7 @@ func (c *Client) read(ctx context.Context, r call) error {
 	}
 }
 
-// retryable reports whether another attempt soon is of use. After a 429 that does not say when, or a
+// retryable reports whether another attempt may soon succeed. After a 429 that does not say when, or a
 // refusal by the transport, the budget knows when, not this loop. A 429 for an agent job is its queue's.
 func (r call) retryable(e *Error) bool {
 	_, refused := errors.AsType[refusal](e.Err)

@@ -41,7 +41,7 @@ type run struct {
 	estimates     map[analytics.Key]cost
 	need, unknown int
 	health        health
-	// sources are those of which a window was started.
+	// sources has an entry for each source of which a window was started.
 	sources map[schedule.Source]sourceContext
 	// hasEarly: pending windows may begin before the service has data, as an answer has said.
 	hasEarly bool

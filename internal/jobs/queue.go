@@ -83,7 +83,7 @@ type Options struct {
 	// decided then.
 	Clock func() error
 	// Confirm asks the service whether this machine's clock is right, unless an answer has shown that
-	// already. It is called before anything that a wrong clock could spoil. The error is that of Clock.
+	// already. It is called before anything that a wrong clock could spoil. The error is the one that Clock returns.
 	Confirm func(ctx context.Context) (confirmed bool, err error)
 	// Mark records, outside the state, that a create or follow-up begins. Restored looks for
 	// such marks before the first pass, and if the state turns out to come from an older

@@ -122,9 +122,9 @@ func (r *parser) split(text string) (front, body string, bodyLine int) {
 var (
 	// dashes are what people and editors write for a fence, without the spaces.
 	dashes = regexp.MustCompile(`^(?:[-*_=+~]{2,}|[\p{Pd}−─━]+)$`)
-	// keyLine begins a line that has one of our keys.
+	// keyLine matches the beginning of a line with a key of front matter.
 	keyLine = regexp.MustCompile(`^["']?(` + strings.ReplaceAll(strings.Join(keys, "|"), "_", "[_-]") + `)["']? *:( |$)`)
-	// continued is a line of front matter beside those with keys: blank, indented, a list's or a comment.
+	// continued matches the other lines of front matter: blank, indented, list items and comments.
 	continued = regexp.MustCompile(`^(?:$|[ \t]|-[ \t]|#)`)
 )
 

@@ -43,7 +43,7 @@ const (
 // CollectOptions are those of a collector.
 type CollectOptions struct {
 	Now       func() time.Time
-	Running   func() time.Duration // how long this runs, by a clock that nothing sets; nil: that of time.Since
+	Running   func() time.Duration // how long this runs, by a clock that cannot be set; nil: time.Since
 	Logger    *slog.Logger
 	Every     time.Duration // the pause between two looks at the logs
 	Retention int           // months; 0: everything is kept
@@ -452,8 +452,8 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	return s.closeEpochs(ctx, false)
 }
 
-// wait returns an error if the last line of a file's chunk is of the future, as long as it may be the clock that is
-// wrong: the file waits. A single line with a wrong date holds up nothing, because right ones follow it; standard input
+// wait returns an error, so that the file waits, if the last line of its chunk is in the future and the clock may be
+// wrong. A single line with a wrong date holds up nothing, because right ones follow it; standard input
 // cannot wait.
 func (s *session) wait(ctx context.Context, c logs.Chunk, p *logs.Parser) error {
 	if c.Key == "" || p == nil || s.clock.isSteady() {

@@ -538,7 +538,7 @@ func TestClock(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		first time.Duration // by how much the clock is wrong at the first start
+		first time.Duration // the error of the clock at the first start
 		by    []time.Duration
 	}{
 		{name: "ahead by 50 days", by: []time.Duration{50 * 24 * time.Hour}},

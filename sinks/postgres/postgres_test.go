@@ -44,7 +44,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestPooler: the contract for windows of both reports through PgBouncer as it is installed.
+// TestPooler: the contract for windows of both reports through PgBouncer with its default settings.
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	e := serverOf(t, debian)

@@ -830,8 +830,8 @@ func prober(from, to int) (text string) {
 	return text
 }
 
-// TestEqualHeads: files that begin alike are copies of each other only if they go on alike. Each is told by the lines
-// that come; steps of a case are separated by polls.
+// TestEqualHeads: files with equal beginnings are copies of each other only if the rest is equal too. The lines that
+// come show which files were read; polls separate the steps of a case.
 func TestEqualHeads(t *testing.T) {
 	head := prober(0, 18)
 	sorted := func(text string) string { // which of two logs comes first is left open
@@ -977,7 +977,7 @@ func TestErrorsBySource(t *testing.T) {
 	}
 }
 
-// TestLastLine: a last line without an end comes once the log is rotated and nobody writes to it, and only once.
+// TestLastLine: a last line without an end is read once, after the log was rotated and is no longer written to.
 func TestLastLine(t *testing.T) {
 	w := newWatch(t, "a.log")
 	w.write("a.log", "a\nlast")

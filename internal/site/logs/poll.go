@@ -317,7 +317,7 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 				}
 				return nil, nil
 			case s.size > shared.size:
-				shared = s // c goes on where k ends
+				shared = s // c continues where k ends
 			}
 			continue
 		}
@@ -359,7 +359,7 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 	return found, nil
 }
 
-// copied is what a copy is of, and how it was when that was found out.
+// copied names the original of a copy, with the size and time at which the two were compared.
 type copied struct {
 	of       *known
 	size     int64
@@ -409,7 +409,7 @@ type shared struct {
 	isLonger bool // there is more in the first
 }
 
-// compare reads the text of c and that of k, which is there, as far as they are the same.
+// compare reads the texts of c and k, whose file exists, as far as they are equal.
 func (p *poll) compare(c *candidate, k *known) (s shared, err error) {
 	one, file, err := c.text()
 	if err != nil {
@@ -480,7 +480,7 @@ func (p *poll) read(k *known) error {
 	if k.active.IsZero() || c.isLive() || !k.isReadToEnd(c) {
 		k.active = p.now()
 	}
-	// A last line that has no end is whole once nobody writes to the file any more.
+	// A last line without a newline is complete once the file is no longer written to.
 	isEnded := !c.isLive() && p.now().Sub(k.active) >= grace && k.Offset < k.Size && !k.IsPacked
 	if k.isReadToEnd(c) && (k.file != nil || !c.isLive()) && !isEnded {
 		return nil

@@ -59,7 +59,7 @@
 // without hooks, signatures, prompts and pagers, and never with an argument made from a prompt;
 // where it has the token, without any configuration (remote.go).
 //
-// Git on the files of a job runs in a jail of its own, or without a Jail in a process without configuration; what
+// Git on the files of a job runs in a separate jail, or without a Jail in a process without configuration; what
 // it makes is read outside as objects alone, and enters the repository after it passed (TestJailedGit).
 //
 // With a [Jail] the command can reach its job's files, the system's programs and the hosts that are

@@ -202,7 +202,7 @@ type step struct {
 	name, command, stdin string
 	env                  []string  // names of variables, besides the ordinary ones
 	listener             *listener // hears the output too; nil = none
-	home                 string    // empty = that of the job
+	home                 string    // empty = the job's home
 	timeout              time.Duration
 
 	// Fields used only by jailed git: whether the tree is not to be written, what gets standard output, and $START.

@@ -23,7 +23,7 @@ var Allowed = []string{AllowCI, AllowHosts, AllowHooks, AllowEditors}
 
 // guarded are patterns (CheckPattern) of files that make programs run elsewhere when they change: on the
 // machines of CI, of services that build and host sites, and of people, by git's hooks, editors and agents.
-// Not here are files that a build reads because it is told to (package.json, Makefile, Dockerfile), texts that
+// The list does not have files that a build reads when it is run (package.json, Makefile, Dockerfile), texts that
 // instruct agents (AGENTS.md), and .gitattributes, which names programs but defines none.
 var guarded = map[string][]string{
 	AllowCI: {

@@ -214,7 +214,8 @@ func prefixes(texts ...string) (list []netip.Prefix) {
 }
 
 var (
-	// never are addresses that tell a machine who it is, with its credentials, and addresses of no host.
+	// never has the addresses of metadata services, which hand out credentials of the machine, and addresses that no
+	// host has.
 	never = prefixes("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "::/128", "fe80::/10", "ff00::/8",
 		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd20:ce::254/128")
 	// inside are networks that begin here, or that lead back here, beside the private ones.

@@ -128,7 +128,7 @@ func (j *Jail) arguments(ctx context.Context) error {
 	return nil
 }
 
-// confine makes cmd, which was not started yet and is that of s, run in the jail, with the environment env.
+// confine makes cmd, the command of s before its start, run in the jail with the environment env.
 // After it has ended, refused returns hosts that it asked for and may not reach, and end must be called.
 func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refused func() []string,
 	end func(), err error) {

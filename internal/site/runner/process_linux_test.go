@@ -61,7 +61,7 @@ func TestInheritedFiles(t *testing.T) {
 
 // TestWhoHasTheLock: every git and every reaper keeps the lock of the directory of jobs open, except git below a
 // reaper, which ends with it. So after a kill no process can take the directory until they have ended. The command
-// does not get the lock, because it may start processes that nobody can end.
+// does not get the lock, because it may start processes that cannot be ended.
 func TestWhoHasTheLock(t *testing.T) {
 	git, err := exec.LookPath("git")
 	check(t, err)

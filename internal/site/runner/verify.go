@@ -38,7 +38,7 @@ const (
 	bigFile   = "core.bigFileThreshold=16m"
 )
 
-// quarantined returns git with the objects of the repository and those of the quarantine, where it writes.
+// quarantined returns git with the objects of the repository and of the quarantine. It writes to the quarantine.
 func (r *Repo) quarantined(ctx context.Context, w *workplace) (git, error) {
 	common, err := r.git.run(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
 	return r.git.with("GIT_OBJECT_DIRECTORY="+w.quarantine(), gitMemory, "GIT_NO_REPLACE_OBJECTS=1",

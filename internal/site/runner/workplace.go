@@ -17,7 +17,7 @@ import (
 // around them that only the agent and the check use: what counts is what the files are when the agent has
 // ended.
 //
-// Git meets the files only in a jail of its own (layOut, takeIn), which sees gitDir and the tree, and has
+// Git meets the files only in a separate jail (layOut, takeIn), which sees gitDir and the tree, and has
 // neither network nor secrets nor configuration. What comes out of it is a pack, and is trusted no more than
 // the agent: verify reads it as objects, apart from the repository, and publish moves what passed.
 type workplace struct {
@@ -249,7 +249,8 @@ func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree str
 	return tree, submodules, err
 }
 
-// listed returns the submodules of a commit, as lines of their commit and path, and the ids of its files, one a line.
+// listed returns a line for each submodule of a commit, with its commit and its path, and a line for each file, with its
+// id.
 func (r *Repo) listed(ctx context.Context, commit string) (links string, files []byte, err error) {
 	var list bytes.Buffer
 	if err := r.git.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--full-tree", commit); err != nil {

@@ -67,8 +67,8 @@ func UsesTLS(file string) (bool, error) {
 	return s.tls, err
 }
 
-// Credentials returns a function that reports whether a request that we answer proved who sent it: by a
-// client certificate that was verified, or as a user of the web configuration. As the toolkit does, it reads
+// Credentials returns a function that reports whether a request that we answer is authenticated: by a
+// verified client certificate, or as a user of the web configuration. As the toolkit does, it reads
 // the file again for each request, and a file that cannot be read proves nothing.
 func Credentials(file string) (func(*http.Request) bool, error) {
 	s := &Server{log: slog.New(slog.DiscardHandler), http: &http.Server{ //nolint:gosec // it serves nothing
@@ -90,7 +90,7 @@ func Credentials(file string) (func(*http.Request) bool, error) {
 	}, nil
 }
 
-// answerCode is the status of an answer that nobody reads.
+// answerCode records the status of an answer and discards the rest.
 type answerCode int
 
 func (c *answerCode) Header() http.Header         { return http.Header{} }

@@ -208,7 +208,7 @@ func TestIsLoopback(t *testing.T) {
 	}
 }
 
-// TestCredentials: a request proves who sent it by what the file has now.
+// TestCredentials: the credentials of a request are checked against the present content of the file.
 func TestCredentials(t *testing.T) {
 	file := webConfig(t, users)
 	proves, err := Credentials(file)
