@@ -20,20 +20,6 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// newJail returns a jail, where this machine allows one.
-func newJail(t *testing.T, o JailOptions) *Jail {
-	t.Helper()
-	if o.Dir == "" {
-		o.Dir = filepath.Join(t.TempDir(), "jail")
-	}
-	o.Logger = slog.New(slog.DiscardHandler)
-	j, err := NewJail(t.Context(), o)
-	if err != nil {
-		engines.Need(t, engines.Missing{Engine: "bubblewrap: " + err.Error(), Install: "apt-get install bubblewrap"})
-	}
-	return j
-}
-
 // TestJailKeeps: what a hostile command tries, and that it has come to nothing. A command tries a thing,
 // and prints or writes what it got.
 func TestJailKeeps(t *testing.T) {

@@ -7,9 +7,26 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
+
+// newJail returns a jail, where this machine allows one.
+func newJail(t *testing.T, o JailOptions) *Jail {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = filepath.Join(t.TempDir(), "jail")
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
+	j, err := NewJail(t.Context(), o)
+	if err != nil {
+		engines.Need(t, engines.Missing{Engine: "bubblewrap: " + err.Error(), Install: "apt-get install bubblewrap"})
+	}
+	return j
+}
 
 func TestHosts(t *testing.T) {
 	hosts, err := ParseHosts([]string{"api.example.com", "*.Example.org", "models.local:8443"})
