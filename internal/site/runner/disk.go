@@ -46,7 +46,7 @@ func (w *workplace) exceeds(most int64, pid int) error {
 	if pid > 0 {
 		n += deletedFiles(pid, w.dir)
 	}
-	if err == nil && n > most {
+	if err == nil && n > most+w.free {
 		err = fmt.Errorf("wrote more than %d MiB and %w", most>>20, errDisk)
 	}
 	return err

@@ -70,13 +70,16 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 	if errors.Is(ended, errDisk) {
 		return result, ended
 	}
-	tree, err := r.takeIn(ctx, w, c.Head)
+	tree, submodules, err := r.takeIn(ctx, w, c.Head)
 	if err != nil {
 		return result, errors.Join(err, ended)
 	}
 	limited := errors.Is(ended, errLimit)
 	if tree == "" {
-		result.Later = limited
+		if result.Later = limited; ended == nil && len(submodules) > 0 {
+			ended = fmt.Errorf("changed only submodules (%s), which are other repositories; change them there",
+				strings.Join(submodules, ", "))
+		}
 		return r.finish(ctx, result, tip, ended)
 	}
 	if r.options.Check != "" {
@@ -86,20 +89,28 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 			return result, fmt.Errorf("the change does not pass DOCGAUGE_SITE_CHECK_COMMAND: %w", err)
 		}
 	}
-	if result.Change.Head, err = r.publish(ctx, w, t, c.Head, tree); err != nil {
+	message := Subject(t.Prompt) + "\n\n"
+	if len(submodules) > 0 {
+		message += "Left out: changes in submodules (" + strings.Join(submodules, ", ") + ").\n\n"
+	}
+	message += "Docgauge-Job: " + t.Job + "\n"
+	if result.Change.Head, err = r.publish(ctx, w, message, c.Head, tree); err != nil {
 		result.Change.Head = c.Head
 		return result, err
 	}
 	return r.finish(ctx, result, tip, nil)
 }
 
-// runCheck runs the check on the files that the agent left, with a home and a repository made anew: what the
-// agent left in its own says nothing of the change.
+// runCheck runs the check on the files that the agent left, with a home, a directory for temporary files and a
+// repository made anew: what the agent left in these is no part of the change.
 func (r *Repo) runCheck(ctx context.Context, w *workplace) (output string, err error) {
-	if err := os.MkdirAll(w.checkHome(), 0o700); err != nil {
+	if err := removeAll(w.tmp()); err != nil {
 		return "", err
 	}
-	if err := r.jailed(ctx, w, step{command: renewScript}); err != nil {
+	if err := errors.Join(w.make(false), os.Mkdir(w.checkHome(), 0o700)); err != nil {
+		return "", err
+	}
+	if _, err := r.jailed(ctx, w, step{command: renewScript}); err != nil {
 		return "", err
 	}
 	return r.run(ctx, w, step{name: "check", command: r.options.Check, home: w.checkHome()})

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -141,6 +143,26 @@ func TestHowCommandsEnd(t *testing.T) {
 	}
 }
 
+// TestHistoryDoesNotCount: the objects that a job begins with are on the disk once, and not in its limit.
+func TestHistoryDoesNotCount(t *testing.T) {
+	repo := engines.GitRepository(t)
+	big := make([]byte, 3<<20)
+	_, _ = rand.Read(big)
+	write(t, filepath.Join(repo, "big"), string(big))
+	engines.Git(t, repo, "add", ".")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "big")
+	engines.Git(t, repo, "rm", "--quiet", "big")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "small")
+	r := openRepo(t, RepoOptions{Path: repo, MaxDisk: 1 << 20,
+		Command: "cat >>new.md; git show HEAD~1:big | wc -c; du -sk .git | cut -f 1"})
+	result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+	size, own := 0, 1<<20
+	_, scanned := fmt.Sscan(result.Output, &size, &own)
+	if err != nil || scanned != nil || size != len(big) || own > 1<<10 {
+		t.Errorf("%v; the file has %d bytes, want %d; .git has %d KiB; output %q", err, size, len(big), own, result.Output)
+	}
+}
+
 // TestRefusals: changes that make programs run elsewhere, that lead out of the repository or that have
 // a secret are not committed.
 func TestRefusals(t *testing.T) {
@@ -149,6 +171,8 @@ func TestRefusals(t *testing.T) {
 	write(t, filepath.Join(repo, ".github", "workflows", "ci.yml"), "on: push\n")
 	check(t, os.MkdirAll(filepath.Join(repo, "a", "b"), 0o755))
 	check(t, os.Symlink("../../readme.md", filepath.Join(repo, "a", "b", "up.md")))
+	write(t, filepath.Join(repo, "twins", "x.md"), "x")
+	write(t, filepath.Join(repo, "Twins", "x.md"), "x")
 	engines.Git(t, repo, "add", ".")
 	engines.Git(t, repo, "commit", "--quiet", "-m", "second")
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
@@ -175,7 +199,14 @@ func TestRefusals(t *testing.T) {
 		"echo x > .lefthook.yaml":                                                "AGENT_ALLOW=hooks permits",
 		"mkdir .VSCODE; echo x > .VSCODE/tasks.json":                             "AGENT_ALLOW=editors permits",
 		"ln -s docs .claude":                                                     "AGENT_ALLOW=editors permits",
+		"mkdir .vſcode; echo x > .vſcode/tasks.json":                             "AGENT_ALLOW=editors permits",
 		"mkdir -p a; echo x > a/deploy.cfg":                                      "AGENT_REFUSE",
+		"echo x > Readme.md":                                                     "same name as \"readme.md\"",
+		"mkdir -p A/b; echo x > A/b/new.md":                                      "same name as \"a",
+		"echo x > café.md; echo x > café.md":                                    "same name as",
+		"echo x > tWINS":                                                         "same name as",
+		"mv readme.md Readme.md; mv a A":                                         "",
+		"echo x > twins/new.md; echo x > Twins/y.md":                             "",
 		"truncate -s 40M big; truncate -s 40M large":                             "JOB_DISK",
 		"ln -s /etc/passwd link":                                                 "is a link out",
 		"ln -s ../x link":                                                        "is a link out",

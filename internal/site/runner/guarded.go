@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // What RepoOptions.Allow permits.
@@ -106,9 +108,11 @@ func matches(pattern, name string, link bool) bool {
 // ignorable are the characters that macOS ignores in names, as git knows them.
 var ignorable = regexp.MustCompile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
-// plainPath returns the path that macOS or Windows may take name for, in lower case.
+// plainPath returns the path that macOS or Windows may take name for, in lower case, by way of upper case: some letters
+// have no lower case, as the long s, but are the same as others.
 func plainPath(name string) string {
-	parts := strings.Split(strings.ToLower(ignorable.ReplaceAllString(name, "")), "/")
+	name = strings.ToLower(strings.ToUpper(norm.NFC.String(ignorable.ReplaceAllString(name, ""))))
+	parts := strings.Split(name, "/")
 	for i, part := range parts {
 		part, _, _ = strings.Cut(part, ":") // a stream of NTFS
 		parts[i] = strings.TrimRight(part, " .")

@@ -32,7 +32,7 @@ type Jail struct {
 const (
 	insideWork = "/workspace"
 	insideHome = "/home/agent"
-	insideGit  = "/git" // for jailed git alone
+	insideGit  = "/git" // others see its objects alone
 	// bridge is the path of this program in a jail, which init knows it by; socket is that of the
 	// proxy outside.
 	bridge = "/run/docgauge-bridge"
@@ -143,7 +143,8 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refus
 			bind, w.tree(), insideWork)
 		env = append(append(env, cleanGit(insideGit)...), "GIT_WORK_TREE="+insideWork)
 	} else {
-		args = append(args, "--bind", w.tmp(), "/tmp", "--bind", s.home, insideHome, "--bind", w.tree(), insideWork)
+		args = append(args, "--bind", w.tmp(), "/tmp", "--bind", s.home, insideHome, "--bind", w.tree(), insideWork,
+			"--ro-bind-try", filepath.Join(w.gitDir(), "objects"), insideGit+"/objects") // of the start commit
 		env = append(env, "HOME="+insideHome, "XDG_CONFIG_HOME="+insideHome+"/.config",
 			"XDG_CACHE_HOME="+insideHome+"/.cache")
 	}
@@ -215,7 +216,7 @@ func listenIn(dir string) (net.Listener, error) {
 	return ln, err
 }
 
-// probe runs a command in the jail.
+// probe runs commands in the jail.
 func (j *Jail) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -228,7 +229,8 @@ func (j *Jail) probe(ctx context.Context) error {
 	if err := w.make(true); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `touch here && [ ! -e "$1" ] && echo confined`, "sh", dir)
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `: >here && [ ! -e "$1" ] && echo confined && git --version`, "sh",
+		dir)
 	_, end, err := j.confine(cmd, w, step{home: w.home()}, environment(ordinary))
 	if err != nil {
 		return err
@@ -236,9 +238,15 @@ func (j *Jail) probe(ctx context.Context) error {
 	defer end()
 	out := &tail{max: maxMessage}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil || out.String() != "confined\n" {
+	err = cmd.Run()
+	said, confined := strings.CutPrefix(out.String(), "confined\n")
+	switch failed := errors.Join(err, errors.New(strings.TrimSpace(said))); {
+	case !confined:
 		return fmt.Errorf("bubblewrap does not work here (it needs user namespaces, which many containers forbid): %w",
-			errors.Join(err, errors.New(strings.TrimSpace(out.String()))))
+			failed)
+	case err != nil:
+		return fmt.Errorf("git does not run in the jail, which has only the programs of /usr; install git there, or name "+
+			"the directories that it needs in DOCGAUGE_SITE_AGENT_TOOLS: %w", failed)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -139,9 +140,13 @@ func TestJailLets(t *testing.T) {
 	check(t, os.Chmod(filepath.Join(tools, "tool"), 0o755))
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
 	r := openRepo(t, RepoOptions{Path: repo, Jail: newJail(t, JailOptions{Tools: []string{tools}}),
-		Env: []string{"MODEL_KEY"}, Check: "test -e new.md && test -z \"$MODEL_KEY\"", Command: `set -e
-			cat >>new.md; git log --format=%s -1; echo session >>~/session; cat ~/session; ` + tools + `/tool
-			echo x >$TMPDIR/x; id -un; pwd; test -n "$MODEL_KEY"; ls /etc/ssl/certs >/dev/null
+		Env: []string{"MODEL_KEY"}, Check: `set -ex # what the agent left of its own is not here
+			test -e new.md; test -z "$MODEL_KEY"; test -z "$(ls -A ~)"; test ! -e $TMPDIR/x
+			test "$(git config left.by || echo none)" = none; git log --format=%s -1 | grep -qv own
+			git status --porcelain | grep -q new.md`, Command: `set -e
+			cat >>new.md; git config left.by agent; git log --format=%s -1
+			echo session >>~/session; cat ~/session; ` + tools + `/tool; echo x >$TMPDIR/x; id -un; pwd
+			test -n "$MODEL_KEY"; ls /etc/ssl/certs >/dev/null
 			git add new.md; git -c user.name=x -c user.email=x@x commit -qm own`})
 	var last Change
 	for i, want := range []string{"session\n", "session\nsession\n"} {
@@ -166,17 +171,29 @@ func TestJailedGit(t *testing.T) {
 	ran, seen := filepath.Join(outside, "ran"), filepath.Join(outside, "seen")
 	theme := engines.Git(t, repo, "rev-parse", "HEAD")
 	engines.Git(t, repo, "update-index", "--add", "--cacheinfo", "160000,"+theme+",themes/x")
-	engines.Git(t, repo, "commit", "--quiet", "-m", "with a submodule")
-	write(t, filepath.Join(os.Getenv("HOME"), ".gitconfig"), "[filter \"lfs\"]\n\tsmudge = touch "+ran+"; cat\n"+
-		"\tclean = touch "+ran+"; cat\n\trequired = true\n")
+	write(t, filepath.Join(repo, ".lfsconfig"), "[lfs]\n\turl = http://127.0.0.1:1/\n")
+	write(t, filepath.Join(repo, ".gitattributes"), "*.bin filter=mark\n")
+	write(t, filepath.Join(repo, "x.bin"), "pointer\n")
+	engines.Git(t, repo, "add", ".lfsconfig", ".gitattributes", "x.bin")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "with a submodule and filtered files")
+	write(t, filepath.Join(os.Getenv("HOME"), ".gitconfig"), "[filter \"mark\"]\n\tsmudge = \"touch "+ran+"; cat\"\n"+
+		"\tclean = \"touch "+ran+"; cat\"\n\trequired = true\n")
+	control := filepath.Join(outside, "control")
+	engines.Git(t, ".", "clone", "--quiet", repo, control)
+	write(t, filepath.Join(control, "new.bin"), "pointer\n")
+	said, err := exec.Command(program, "-C", control, "add", ".").CombinedOutput()
+	if err != nil || os.Remove(ran) != nil {
+		t.Fatalf("a person's git does not run the filter: %v %s", err, said)
+	}
 	write(t, filepath.Join(outside, "git"), "#!/bin/sh\necho \"$PWD $GIT_WORK_TREE $*\" >>"+seen+"\nexec "+program+
 		" \"$@\"\n")
 	check(t, os.Chmod(filepath.Join(outside, "git"), 0o755))
 	t.Setenv("PATH", outside+":"+os.Getenv("PATH"))
 	jail := newJail(t, JailOptions{})
-	const submodule = `cp -R .git themes/x/.git; cd themes/x; git config filter.lfs.clean 'touch ` + "$RAN" + `; cat'
-		git config core.bare false; git reset -q --hard HEAD~1; echo '* filter=lfs' >.gitattributes
+	const submodule = `cp -R .git themes/x/.git; cd themes/x; git config filter.mark.clean 'touch ` + "$RAN" + `; cat'
+		git config core.bare false; git reset -q --hard HEAD~1; echo '* filter=mark' >.gitattributes
 		printf '# Docs\n\nHullo.\n' >readme.md; touch -d 2001-01-01 readme.md; cd ../..; echo x >new.md; `
+	const filtered, noJail = "echo '*.md filter=mark' >>.gitattributes; echo pointer >new.md", "filter without a jail"
 	for name, tc := range map[string]struct{ command, err string }{
 		"submodule":            {submodule, ""},
 		"unreadable submodule": {submodule + "chmod 0300 themes/x", ""},
@@ -185,15 +202,26 @@ func TestJailedGit(t *testing.T) {
 		"changed, unreadable":  {"mkdir a; echo x >a/b; chmod 0 a", ""},
 		"file for a parent":    {"rm -r themes; echo x >themes", "themes/x"},
 		"removed":              {"rm -r themes; echo x >new.md", ""},
-		"filter, LFS":          {"echo '*.md filter=lfs' >.gitattributes; echo pointer >new.md", ""},
+		"submodule alone":      {"echo x >themes/x/new.css; exit", "changed only submodules (themes/x)"},
+		"filter":               {filtered, ""},
+		"filter of the base":   {"echo pointer 2 >x.bin; echo pointer >new.bin", ""},
+		noJail:                 {filtered, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: strings.ReplaceAll(tc.command, "$RAN", ran)})
+			r := openRepo(t, RepoOptions{Path: repo, Jail: jail,
+				Command: strings.ReplaceAll(tc.command, "$RAN", ran) + "\ncat >>more.md"})
+			if name == noJail {
+				r.options.Jail = nil
+			}
 			result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("%v, want %q; output %s", err, tc.err, result.Output)
 			}
 			if err == nil {
+				said := engines.Git(t, repo, "log", "-1", "--format=%B", result.Change.Head)
+				if strings.Contains(said, "submodules (themes/x)") != strings.Contains(tc.command, "themes") {
+					t.Errorf("the commit says: %s", said)
+				}
 				next, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x", Last: result.Change})
 				if err != nil {
 					t.Fatalf("follow-up: %v, output %s", err, next.Output)
@@ -204,11 +232,11 @@ func TestJailedGit(t *testing.T) {
 				engines.Git(t, repo, "branch", "-D", "docgauge/job_1")
 			}
 			calls, err := os.ReadFile(seen)
-			check(t, err)
-			if strings.Contains(string(calls), "/tree") {
+			check(t, errors.Join(err, os.Remove(seen)))
+			if strings.Contains(string(calls), "/tree") && name != noJail {
 				t.Errorf("git outside the jail met the files of the job:\n%s", calls)
 			}
-			if _, err := os.Stat(ran); err == nil {
+			if os.Remove(ran) == nil {
 				t.Error("a filter ran")
 			}
 		})
@@ -271,11 +299,25 @@ func TestJailedNetwork(t *testing.T) {
 	}
 }
 
-// TestNoJail: without bubblewrap, or where it does not work, there is an error that says so.
+// TestNoJail: without bubblewrap, or where it or git in it does not work, there is an error that says so.
 func TestNoJail(t *testing.T) {
+	newJail(t, JailOptions{}) // where it works
+	program, err := exec.LookPath("bwrap")
+	check(t, err)
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	options := JailOptions{Dir: filepath.Join(t.TempDir(), "jail"), Logger: slog.New(slog.DiscardHandler)}
+	check(t, os.Symlink(program, filepath.Join(dir, "bwrap")))
+	write(t, filepath.Join(dir, "git"), "#!/bin/sh\necho git version 2.39.5\n")
+	check(t, os.Chmod(filepath.Join(dir, "git"), 0o755))
+	if _, err := NewJail(t.Context(), options); err == nil || !strings.Contains(err.Error(), "AGENT_TOOLS") {
+		t.Errorf("git outside /usr: %v", err)
+	}
+	options.Tools = []string{dir}
+	if _, err := NewJail(t.Context(), options); err != nil {
+		t.Errorf("git in a directory for tools: %v", err)
+	}
+	check(t, os.Remove(filepath.Join(dir, "bwrap")))
 	if _, err := NewJail(t.Context(), options); err == nil || !strings.Contains(err.Error(), "install bubblewrap") {
 		t.Errorf("none: %v", err)
 	}

@@ -3,11 +3,13 @@ package runner
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -223,6 +225,57 @@ func TestRepositoryOfAURL(t *testing.T) {
 	if _, err := gone.Edit(t.Context(), Task{Job: "job_4", Prompt: "x"}); err == nil ||
 		!strings.Contains(err.Error(), "that-is-gone") {
 		t.Errorf("no such repository: %v", err)
+	}
+}
+
+// TestFaultyHistory: what git fsck says of the objects that a repository has is no reason to refuse a change.
+func TestFaultyHistory(t *testing.T) {
+	repo := engines.GitRepository(t)
+	object := func(kind, text string) string {
+		t.Helper()
+		name := filepath.Join(t.TempDir(), "object")
+		write(t, name, text)
+		return engines.Git(t, repo, "hash-object", "-t", kind, "-w", "--literally", name)
+	}
+	entry := func(mode, name, id string) string {
+		t.Helper()
+		raw, err := hex.DecodeString(id)
+		check(t, err)
+		return mode + " " + name + "\x00" + string(raw)
+	}
+	readme := engines.Git(t, repo, "rev-parse", "HEAD:readme.md")
+	docs := object("tree", entry("100664", "a.md", readme)+entry("100644", "b.md", readme))
+	theme := object("tree", entry("160000", "x", engines.Git(t, repo, "rev-parse", "HEAD")))
+	tree := object("tree", entry("100644", ".gitattributes", object("blob", "*.md "+strings.Repeat("x", 3000)+"\n"))+
+		entry("100644", ".gitmodules", object("blob", "[submodule \"../x\"]\n\tpath = -x\n\turl = -u\n"))+
+		entry("040000", "docs", docs)+entry("100644", "readme.md", readme)+entry("040000", "theme", theme))
+	commit := object("commit", "tree "+tree+"\nauthor a<a@x> 0 +0000\ncommitter a <a@x> 0 +0000\n\nx\n")
+	engines.Git(t, repo, "update-ref", "HEAD", commit)
+	if said, err := exec.Command("git", "-C", repo, "fsck", "--strict").CombinedOutput(); err == nil {
+		t.Fatalf("git fsck found nothing: %s", said)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.git")
+	for name, o := range map[string]RepoOptions{
+		"directory": {Path: repo}, "URL": {Path: copied, URL: "file://" + repo},
+	} {
+		o.Command = "read -r name; [ $name = none ] || echo x >>$name"
+		r := openRepo(t, o)
+		first := edit(t, r, Task{Job: "job_1", Prompt: "docs/b.md\n"})
+		if o.URL != "" { // it is not taken for damaged
+			check(t, r.Close())
+			write(t, filepath.Join(copied, "mark"), "x")
+			r = openRepo(t, o, func(r *Repo) {})
+			if _, err := os.Stat(filepath.Join(copied, "mark")); err != nil {
+				t.Errorf("the copy was made again: %v", err)
+			}
+		}
+		second := edit(t, r, Task{Job: "job_1", Prompt: "readme.md\n", Last: first})
+		if got := engines.Git(t, r.git.dir, "diff", "--name-only", commit, second.Head); got != "docs/b.md\nreadme.md" {
+			t.Errorf("%s: changed %s", name, got)
+		}
+		if none := edit(t, r, Task{Job: "job_2", Prompt: "none\n"}); !none.isEmpty() {
+			t.Errorf("%s: a change without one: %+v", name, none)
+		}
 	}
 }
 

@@ -45,32 +45,37 @@ func (r *Repo) quarantined(ctx context.Context, w *workplace) (git, error) {
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+strconv.Quote(filepath.Join(common, "objects"))), err
 }
 
-// verify reads a pack that comes out of a jail, as objects, and returns an error if the change from one tree
-// to another is not allowed. Then the repository has nothing of it.
-func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before, after string) error {
+// verify reads a pack that comes out of a jail, as objects, and reports whether one tree differs from another, or an
+// error if the change is not allowed. Then the repository has nothing of it. The known objects, ids one a line, are not
+// judged: many repositories have a .gitmodules or .gitattributes that git would not take today. The trees of old ones
+// have a form that git writes otherwise today, which is no change.
+func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before, after string, known []byte,
+) (changed bool, err error) {
 	g, err := r.quarantined(ctx, w)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := os.Mkdir(w.quarantine(), 0o700); err != nil {
-		return err
+	if err := errors.Join(os.Mkdir(w.quarantine(), 0o700), os.WriteFile(w.known(), known, 0o600)); err != nil {
+		return false, err
 	}
-	err = g.pipe(ctx, io.Discard, pack, "-c", bigFile, "index-pack", "--stdin", "--strict",
-		"--max-input-size="+strconv.FormatInt(r.options.MaxDisk, 10))
+	inside := g
+	inside.dir = w.dir // git takes a list of objects by a name without blanks and commas alone
+	err = inside.pipe(ctx, io.Discard, pack, "-c", bigFile, "index-pack", "--stdin",
+		"--strict=skiplist="+filepath.Base(w.known()), "--max-input-size="+strconv.FormatInt(r.options.MaxDisk, 10))
 	if err != nil {
-		return fmt.Errorf("change refused: %w", err)
+		return false, fmt.Errorf("change refused: %w", err)
 	}
 	var changes bytes.Buffer
 	if err := g.stream(ctx, &changes, "", "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev",
-		before, after); err != nil {
-		return err
+		before, after); err != nil || changes.Len() == 0 {
+		return false, err
 	}
-	return r.refuse(ctx, g, changes.String())
+	return true, r.refuse(ctx, g, after, changes.String())
 }
 
 // publish moves the objects of a verified change to the repository, and returns a commit of it on top of start.
 // No branch has it yet; after a crash its objects are not used.
-func (r *Repo) publish(ctx context.Context, w *workplace, t Task, start, tree string) (commit string, err error) {
+func (r *Repo) publish(ctx context.Context, w *workplace, message, start, tree string) (commit string, err error) {
 	g, err := r.quarantined(ctx, w)
 	if err != nil {
 		return "", err
@@ -92,16 +97,15 @@ func (r *Repo) publish(ctx context.Context, w *workplace, t Task, start, tree st
 	}
 	author := r.git.with("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
 		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
-	text := Subject(t.Prompt) + "\n\nDocgauge-Job: " + t.Job + "\n"
 	var out bytes.Buffer
-	err = author.stream(ctx, &out, text, "commit-tree", "-p", start, "-F", "-", tree)
+	err = author.stream(ctx, &out, message, "commit-tree", "-p", start, "-F", "-", tree)
 	return strings.TrimSpace(out.String()), err
 }
 
-// refuse returns an error for the first of the changes, as diff-tree -z --raw lists them, that is not
+// refuse returns an error for the first of the changes to tree, as diff-tree -z --raw lists them, that is not
 // allowed.
-func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
-	var blobs, names []string
+func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
+	var blobs, names, added, gone []string
 	fields := strings.Split(strings.TrimSuffix(changes, "\x00"), "\x00")
 	secrets := r.secrets()
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -124,10 +128,14 @@ func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
 			return err
 		}
 		if after == modeNone {
+			gone = append(gone, name)
 			continue
 		}
-		if why := unportable(name); why != "" && before == modeNone {
-			return refused(name, why)
+		if before == modeNone {
+			if why := unportable(name); why != "" {
+				return refused(name, why)
+			}
+			added = append(added, name)
 		}
 		if !slices.Contains([]string{modeFile, modeProgram, modeLink}, after) {
 			return refused(name, "has a mode that is not one of git's")
@@ -136,6 +144,9 @@ func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
 	}
 	if len(blobs) == 0 {
 		return nil
+	}
+	if err := refuseTwins(ctx, g, tree, added, gone); err != nil {
+		return err
 	}
 	list := strings.Join(blobs, "\n") + "\n"
 	if err := r.refuseSizes(ctx, g, list, names); err != nil {
@@ -162,6 +173,42 @@ func (r *Repo) refuse(ctx context.Context, g git, changes string) error {
 		return err
 	}
 	return refused(strings.Join(names, ", "), "contains a secret of the agent's environment")
+}
+
+// refuseTwins refuses files of tree that were added beside files or directories whose names are the same on macOS or
+// Windows: there, one of them replaces the other. Twins that were there before are none of the change.
+func refuseTwins(ctx context.Context, g git, tree string, added, gone []string) error {
+	if len(added) == 0 {
+		return nil
+	}
+	var list bytes.Buffer
+	if err := g.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--name-only", "--full-tree", tree); err != nil {
+		return err
+	}
+	isNew, before, spellings := map[string]bool{}, map[string]bool{}, map[string]string{}
+	for _, name := range added {
+		isNew[name] = true
+	}
+	for name := range strings.SplitSeq(list.String(), "\x00") {
+		for ; !isNew[name] && name != "." && !before[name]; name = path.Dir(name) {
+			before[name], spellings[plainPath(name)] = true, name
+		}
+	}
+	for _, name := range gone {
+		for ; name != "." && !before[name]; name = path.Dir(name) {
+			before[name] = true
+		}
+	}
+	for _, name := range added {
+		for ; name != "." && !before[name]; name = path.Dir(name) {
+			plain := plainPath(name)
+			if twin := spellings[plain]; twin != "" && twin != name {
+				return refused(name, fmt.Sprintf("has the same name as %.200q on macOS and Windows", twin))
+			}
+			spellings[plain] = name
+		}
+	}
+	return nil
 }
 
 // maxLink is the size of the longest target of a link that a system has.

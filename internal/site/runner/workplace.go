@@ -20,7 +20,10 @@ import (
 // Git meets the files only in a jail of its own (layOut, takeIn), which sees gitDir and the tree, and has
 // neither network nor secrets nor configuration. What comes out of it is a pack, and is trusted no more than
 // the agent: verify reads it as objects, apart from the repository, and publish moves what passed.
-type workplace struct{ dir string }
+type workplace struct {
+	dir  string
+	free int64 // what the objects of the start commit take of the disk, which does not count
+}
 
 // The parts of a workplace. All but the home are removed after each instruction.
 func (w *workplace) tree() string { return filepath.Join(w.dir, "tree") }
@@ -34,9 +37,10 @@ func (w *workplace) checkHome() string { return filepath.Join(w.dir, "check-home
 func (w *workplace) gitDir() string { return filepath.Join(w.dir, "git") }
 
 // taken has the tree id and the pack that came out of git's jail; quarantine is the object directory in which
-// they are verified, passed the pack of what passed.
+// they are verified, known the file with the objects that are not, passed the pack of what passed.
 func (w *workplace) taken() string      { return filepath.Join(w.dir, "taken") }
 func (w *workplace) quarantine() string { return filepath.Join(w.dir, "quarantine") }
+func (w *workplace) known() string      { return filepath.Join(w.dir, "known") }
 func (w *workplace) passed() string     { return filepath.Join(w.dir, "passed") }
 
 // make makes the parts.
@@ -97,29 +101,38 @@ git() {
 	command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.sparseCheckout=false -c gc.auto=0 \
 		-c core.protectNTFS=true -c core.protectHFS=true -c core.safecrlf=false -c advice.addEmbeddedRepo=false "$@"
 }
+copy() {
+	mkdir -p .git/objects/info .git/objects/pack
+	for part in "$GIT_DIR"/*; do
+		[ "$part" = "$GIT_DIR/objects" ] || cp -R "$part" .git/
+	done
+	printf '%s\n' "$GIT_DIR/objects" >.git/objects/info/alternates
+	git config --file .git/config core.bare false
+}
 `
 
-// layOutScript writes the files of HEAD and the agent's repository.
+// layOutScript writes the files of HEAD and the agent's repository, which reads the objects of jailed git's.
 const layOutScript = jailedGit + `git read-tree --reset -u HEAD
-cp -R "$GIT_DIR" .git
-git config --file .git/config core.bare false`
+copy`
 
 // renewScript replaces the agent's repository by one that only says where it began.
 const renewScript = jailedGit + `chmod u+rwx .
 if [ -d .git ] && [ ! -L .git ]; then chmod -R u+rwx .git; fi
 rm -rf .git
-cp -R "$GIT_DIR" .git
-git config --file .git/config core.bare false
+copy
 export GIT_DIR=.git
 git read-tree HEAD`
 
 // takeInScript prints the id of the tree that the files are now, and a pack of what $START, a tree, does not
-// have. Submodules, given as lines of commit and path, stay what they were: git must not look into them. Git
-// only warns of directories that it cannot read; their changes would be lost silently.
+// have. Submodules, given as lines of commit and path, stay what they were: git must not look into them. They were
+// empty directories; those that are not are told as lines of leftOut and path. Git only warns of directories that it
+// cannot read; their changes would be lost silently.
 const takeInScript = jailedGit + `links=$(cat)
 set -- .
 while IFS= read -r link; do
 	[ -n "$link" ] || continue
+	at=./${link#* }
+	if [ ! -d "$at" ] || [ -L "$at" ] || [ -n "$(ls -A "$at" 2>&1)" ]; then echo "` + leftOut + `${link#* }" >&2; fi
 	git update-index --force-remove -- "${link#* }"
 	set -- "$@" ":(exclude,literal)${link#* }"
 done <<END
@@ -139,13 +152,15 @@ tree=$(git write-tree)
 echo "$tree"
 printf '%s\n^%s\n' "$tree" "$START" | git pack-objects --quiet --revs --stdout`
 
-// jailed runs git in its jail, on the tree of w.
-func (r *Repo) jailed(ctx context.Context, w *workplace, s step) error {
+const leftOut = "left out: "
+
+// jailed runs git in its jail, on the tree of w, and returns its messages.
+func (r *Repo) jailed(ctx context.Context, w *workplace, s step) (said string, err error) {
 	s.name, s.git, s.timeout = "git", true, min(gitTimeout, max(r.options.Timeout, minGitTime))
-	if output, err := r.run(ctx, w, s); err != nil {
-		return fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(output), " "))
+	if said, err = r.run(ctx, w, s); err != nil {
+		err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(said), " "))
 	}
-	return nil
+	return said, err
 }
 
 // layOut lays out the files at commit, with a repository on branch for the agent. Git outside the jail only
@@ -174,66 +189,85 @@ func (r *Repo) layOut(ctx context.Context, w *workplace, branch, commit string) 
 			return err
 		}
 	}
-	return r.jailed(ctx, w, step{command: layOutScript})
+	if w.free, err = w.size(filepath.Base(w.gitDir())); err != nil {
+		return err
+	}
+	_, err = r.jailed(ctx, w, step{command: layOutScript})
+	return err
 }
 
 var objectID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // takeIn returns the tree that the files are now, if it differs from start and passes verify; else it is empty.
-// Its objects are in w, and not in the repository.
-func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree string, err error) {
+// Its objects are in w, and not in the repository. It also returns the submodules that the agent changed, which are
+// in the tree as they were.
+func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree string, submodules []string, err error) {
 	if info, err := os.Lstat(w.tree()); err != nil || !info.IsDir() {
-		return "", errors.New("agent: left no directory to commit")
+		return "", nil, errors.New("agent: left no directory to commit")
 	}
 	before, err := r.git.run(ctx, "rev-parse", "--verify", start+"^{tree}")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	links, err := r.submodules(ctx, start)
+	links, known, err := r.listed(ctx, start)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	f, err := os.OpenFile(w.taken(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	s := step{command: takeInScript, stdin: links, readOnly: true, out: &bounded{f, r.options.MaxDisk}, start: before}
-	if err := r.jailed(ctx, w, s); err != nil {
-		return "", err
+	said, err := r.jailed(ctx, w, s)
+	if err != nil {
+		return "", nil, err
+	}
+	for line := range strings.Lines(said) {
+		name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), leftOut)
+		if ok && strings.Contains("\n"+links, " "+name+"\n") { // it is the operator's text, and not the agent's
+			submodules = append(submodules, name)
+		}
 	}
 	line := make([]byte, len(before)+1) // the tree id and a newline; what follows is the pack
 	if _, err := f.ReadAt(line, 0); err != nil {
-		return "", fmt.Errorf("git: %w", err)
+		return "", nil, fmt.Errorf("git: %w", err)
 	}
 	if tree = string(line[:len(before)]); tree == before {
-		return "", nil
+		return "", submodules, nil
 	}
 	if !objectID.MatchString(tree) {
-		return "", fmt.Errorf("git: printed %.100q, want the id of a tree", tree)
+		return "", nil, fmt.Errorf("git: printed %.100q, want the id of a tree", tree)
 	}
 	if _, err := f.Seek(int64(len(line)), io.SeekStart); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return tree, r.verify(ctx, w, f, before, tree)
+	changed, err := r.verify(ctx, w, f, before, tree, known)
+	if !changed {
+		tree = ""
+	}
+	return tree, submodules, err
 }
 
-// submodules returns those of a commit as lines of their commit and path.
-func (r *Repo) submodules(ctx context.Context, commit string) (links string, err error) {
+// listed returns the submodules of a commit, as lines of their commit and path, and the ids of its files, one a line.
+func (r *Repo) listed(ctx context.Context, commit string) (links string, files []byte, err error) {
 	var list bytes.Buffer
 	if err := r.git.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--full-tree", commit); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	for entry := range strings.SplitSeq(list.String(), "\x00") {
-		meta, name, _ := strings.Cut(entry, "\t") // "160000 commit <id>\t<path>"
-		if id, ok := strings.CutPrefix(meta, modeRepo+" commit "); ok {
-			if strings.Contains(name, "\n") {
-				return "", fmt.Errorf("%.200q: is a submodule with a newline in its path, which jobs cannot keep", name)
-			}
+		meta, name, _ := strings.Cut(entry, "\t") // "100644 blob <id>\t<path>"
+		id := meta[strings.LastIndexByte(meta, ' ')+1:]
+		switch {
+		case !strings.HasPrefix(meta, modeRepo):
+			files = append(append(files, id...), '\n')
+		case strings.Contains(name, "\n"):
+			return "", nil, fmt.Errorf("%.200q: is a submodule with a newline in its path, which jobs cannot keep", name)
+		default:
 			links += id + " " + name + "\n"
 		}
 	}
-	return links, nil
+	return links, files, nil
 }
 
 // bounded is a writer of at most left bytes.
