@@ -39,7 +39,7 @@ func (w *workplace) watch(ctx context.Context, most int64, pid int, stop context
 
 // exceeds returns an error if a workplace is larger than most, or cannot be counted; pid is 0 without processes.
 func (w *workplace) exceeds(most int64, pid int) error {
-	n, err := w.size(".", true)
+	n, err := w.size(".")
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("left a directory that cannot be counted (%w) and %w", failed.Err, errDisk)
 	}
@@ -52,10 +52,13 @@ func (w *workplace) exceeds(most int64, pid int) error {
 	return err
 }
 
-// size returns the bytes that a directory of a workplace takes of the disk. One that the command made unreadable is
-// made readable again.
-func (w *workplace) size(dir string, again bool) (n int64, err error) {
+// size returns the bytes that a directory of a workplace takes of the disk. Directories that the command made
+// unreadable are made readable again, for git too, which has no rights over them if docgauge is root.
+func (w *workplace) size(dir string) (n int64, err error) {
 	entries, err := os.ReadDir(filepath.Join(w.dir, dir))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // it has just been removed
+		return 0, nil
+	}
 	var below []string
 	for _, entry := range entries {
 		info, infoErr := entry.Info()
@@ -71,29 +74,32 @@ func (w *workplace) size(dir string, again bool) (n int64, err error) {
 		}
 		n += bytes
 		if info.IsDir() {
-			below = append(below, filepath.Join(dir, entry.Name()))
+			path := filepath.Join(dir, entry.Name())
+			below = append(below, path)
+			if info.Mode().Perm()&0o500 != 0o500 {
+				err = cmp.Or(err, w.open(path))
+			}
 		}
-	}
-	switch {
-	case errors.Is(err, fs.ErrPermission) && again:
-		root, err := os.OpenRoot(w.dir) // the command may put a link in the place of the directory
-		if err != nil {
-			return n, err
-		}
-		defer root.Close() //nolint:errcheck // nothing was written
-		if err := root.Chmod(dir, 0o700); err != nil {
-			return n, err
-		}
-		return w.size(dir, false)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // it has just been removed
-		return n, nil
 	}
 	for _, dir := range below {
-		more, failed := w.size(dir, true)
+		more, failed := w.size(dir)
 		n += more
 		err = cmp.Or(err, failed)
 	}
 	return n, err
+}
+
+// open makes a directory readable, unless it has just been removed. The command may put a link in its place.
+func (w *workplace) open(dir string) error {
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	if err = root.Chmod(dir, 0o700); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // claim keeps the home of a job, whose work begins. After release has been called it is one of those that trimHomes
@@ -133,7 +139,7 @@ func (r *Repo) trimHomes() error {
 		var n int64
 		var unknown error
 		if sum <= r.options.MaxDisk {
-			n, unknown = h.size(".", true)
+			n, unknown = h.size(".")
 		}
 		if unknown == nil {
 			sum += n

@@ -268,8 +268,8 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	cause := context.Cause(limited)
 	stop(nil)
 	<-watched
-	if cause == nil {
-		cause = w.exceeds(r.options.MaxDisk, 0) // it may have ended right after it wrote
+	if err := w.exceeds(r.options.MaxDisk, 0); err != nil { // it may have ended right after it wrote
+		cause = err
 	}
 	output = out.String()
 	for _, secret := range r.secrets() {

@@ -197,9 +197,9 @@ func TestJailedGit(t *testing.T) {
 	for name, tc := range map[string]struct{ command, err string }{
 		"submodule":            {submodule, ""},
 		"unreadable submodule": {submodule + "chmod 0300 themes/x", ""},
-		"unreadable parent":    {submodule + "chmod 0300 themes", "themes"},
-		"unreadable root":      {submodule + "chmod 0300 .", "open directory"},
-		"changed, unreadable":  {"mkdir a; echo x >a/b; chmod 0 a", "open directory"},
+		"unreadable parent":    {submodule + "chmod 0300 themes", ""},
+		"unreadable root":      {submodule + "chmod 0300 .", ""},
+		"changed, unreadable":  {"mkdir a; echo x >a/b; chmod 0 a", ""},
 		"file for a parent":    {"rm -r themes; echo x >themes", "themes/x"},
 		"removed":              {"rm -r themes; echo x >new.md", ""},
 		"submodule alone":      {"echo x >themes/x/new.css; exit", "changed only submodules (themes/x)"},

@@ -74,6 +74,8 @@ func TestCheckAddress(t *testing.T) {
 		"0.0.0.0": {errNever, errNever}, "::": {errNever, errNever}, "224.0.0.1": {errNever, errNever},
 		"255.255.255.255": {errNever, errNever}, "ff02::1": {errNever, errNever},
 		"fd00:ec2::254": {errNever, errNever}, "100.100.100.200": {errNever, errNever},
+		"168.63.129.16": {errNever, errNever}, "192.0.0.192": {errNever, errNever}, "fd20:ce::254": {errNever, errNever},
+		"192.0.0.8": {nil, errInside}, "198.18.0.1": {nil, errInside},
 	} {
 		for i, h := range []hostPattern{{name: "x"}, {name: "x", below: true}} {
 			if got := h.checkAddress(netip.MustParseAddr(ip), own); !errors.Is(got, want[i]) {

@@ -170,19 +170,21 @@ func TestRemoteTriedAgain(t *testing.T) {
 		{push, "502", 2, false}, {push, "429", 2, false}, {push, "drop", 0, false}, {send, "lost", 0, false},
 		{send, "500", 0, false}, {push, "403", 1, true}, {push, "502 502 502 502 502", 4, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			at, faults, asked = tc.at, strings.Fields(tc.faults), 0
-			job := fmt.Sprintf("job_%d", i)
-			result, err := r.Edit(t.Context(), Task{Job: job, Prompt: "x\n"})
-			if err == nil {
-				_, err = r.Propose(t.Context(), Job{ID: job, Prompts: []string{"x"}}, result.Change, "")
-			}
-			if (err != nil) != tc.fails || tc.tries > 0 && asked != tc.tries {
-				t.Errorf("%+v: asked %d times: %v", tc, asked, err)
-			}
-			if at = "never"; !tc.fails && engines.Git(t, bare, "rev-parse", result.Change.Branch) != result.Change.Head {
-				t.Errorf("%+v: the remote lacks the commit", tc)
-			}
+		t.Run(tc.at+" "+tc.faults, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				at, faults, asked = tc.at, strings.Fields(tc.faults), 0
+				job := fmt.Sprintf("job_%d", i)
+				result, err := r.Edit(t.Context(), Task{Job: job, Prompt: "x\n"})
+				if err == nil {
+					_, err = r.Propose(t.Context(), Job{ID: job, Prompts: []string{"x"}}, result.Change, "")
+				}
+				if (err != nil) != tc.fails || tc.tries > 0 && asked != tc.tries {
+					t.Fatalf("asked %d times: %v", asked, err)
+				}
+				if at = "never"; !tc.fails && engines.Git(t, bare, "rev-parse", result.Change.Branch) != result.Change.Head {
+					t.Error("the remote lacks the commit")
+				}
+			})
 		})
 	}
 }

@@ -189,7 +189,7 @@ func (r *Repo) layOut(ctx context.Context, w *workplace, branch, commit string) 
 			return err
 		}
 	}
-	if w.free, err = w.size(filepath.Base(w.gitDir()), true); err != nil {
+	if w.free, err = w.size(filepath.Base(w.gitDir())); err != nil {
 		return err
 	}
 	_, err = r.jailed(ctx, w, step{command: layOutScript})
