@@ -430,8 +430,8 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	if c.PossiblyLost {
 		s.sources[c.Source].PossiblyLost++
 		s.changed[c.Source] = true
-		s.Logger.Warn("lines may have been lost: the log was emptied while it was written to (copytruncate), or cut; "+
-			"let logrotate rename and create it", "log", c.Name)
+		s.Logger.Warn("lines may have been lost: the log was emptied while it was written to (copytruncate), cut, or "+
+			"replaced by another that begins alike; let logrotate rename and create it", "log", c.Name)
 	}
 	full, failed := len(s.batch.Views) >= perCommit, s.failed
 	s.locked.Unlock()

@@ -76,7 +76,8 @@ type Chunk struct {
 	// Position of the file after the lines, to be kept by Key; nil if there is nothing to keep: the file is gone for
 	// good, or has no position, as standard input.
 	Position []byte
-	// PossiblyLost: lines before this chunk may have been lost, because the file was emptied (copytruncate) or cut.
+	// PossiblyLost: lines before this chunk may have been lost: the file was emptied (copytruncate), cut, or replaced by
+	// another that begins alike.
 	PossiblyLost bool
 }
 

@@ -743,6 +743,54 @@ func TestHead(t *testing.T) {
 	}
 }
 
+// TestNULs: what a crash leaves in a log, and what a server leaves that writes on where it was after its log was emptied,
+// costs no line but the one that it cut.
+func TestNULs(t *testing.T) {
+	const line = `203.0.113.9 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "Mozilla/5.0"` + "\n"
+	few, many := strings.Repeat("\x00", 700), strings.Repeat("\x00", 2*chunkSize+700)
+	for name, c := range map[string]struct {
+		texts []string // of the file, one after the other
+		want  int      // lines
+	}{
+		"few":                 {[]string{few + line + line}, 2},
+		"many":                {[]string{many + line + line}, 2},
+		"in the middle":       {[]string{line + few + line + many + line}, 3},
+		"after a cut line":    {[]string{line + line[:30] + few + line + line[:30] + many + line}, 3},
+		"before a line grows": {[]string{line + many, line + many + line[:30], line + many + line + line}, 3},
+		"made before":         {[]string{strings.Repeat(line, 20) + many, strings.Repeat(line, 21) + many[len(line):]}, 21}, // fallocate
+		"compressed":          {[]string{zipped(many + line + few + line)}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatch(t, "a.log")
+			lines, lost := 0, 0
+			var p *Parser
+			for _, text := range c.texts {
+				w.write("a.log", text)
+				_, err := w.poll()
+				w.check(err)
+				for _, chunk := range w.chunks {
+					if chunk.PossiblyLost {
+						lost++
+					}
+					if chunk.Head != nil && p == nil {
+						p, err = (Format{Name: "auto"}).Parser(chunk.Head)
+						w.check(err)
+					}
+					for one := range bytes.Lines(chunk.Text) {
+						if ok, err := p.Parse(bytes.TrimSuffix(one, []byte("\n")), new(Line)); ok && err == nil {
+							lines++
+						}
+					}
+				}
+				w.restart()
+			}
+			if lines != c.want || lost > 0 {
+				t.Errorf("%d lines, possibly lost %d times, want %d", lines, lost, c.want)
+			}
+		})
+	}
+}
+
 func TestStdin(t *testing.T) {
 	w := newWatch(t, "-", "a.log")
 	in, out := io.Pipe()

@@ -36,6 +36,7 @@ type Parser struct {
 // Parse reads a line without its end into a Line. An error says which part does not follow the
 // format. A line that only describes the log is neither.
 func (p *Parser) Parse(line []byte, into *Line) (ok bool, err error) {
+	line = line[bytes.LastIndexByte(line, 0)+1:] // what is before a NUL was cut by a crash
 	if p.columns && len(line) > 0 && line[0] == '#' {
 		return false, nil
 	}

@@ -550,7 +550,7 @@ func (p *poll) read(k *known) error {
 		if !k.isHeaded {
 			first := make([]byte, formatSize)
 			n, _ := file.ReadAt(first, 0)
-			chunk.Head = wholeLines(first[:n], false)
+			chunk.Head = lines.head(wholeLines(first[:n], false))
 		}
 		k.active = p.now()
 		return p.give(k, chunk)
@@ -593,7 +593,7 @@ func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Tim
 	err = ReadLines(text, Part{First: k.Lines + 1}, func(lines Lines) error {
 		chunk := Chunk{Source: k.at.source, Lines: lines}
 		if !k.isHeaded {
-			chunk.Head = wholeLines(head, n < formatSize)
+			chunk.Head = lines.head(wholeLines(head, n < formatSize))
 		}
 		return p.give(k, chunk)
 	})
@@ -622,6 +622,16 @@ func (b *bounded) Read(p []byte) (int, error) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// head returns the text by which the format of a file is found out: its beginning, or the lines after NULs that take all
+// of it.
+func (c Lines) head(begin []byte) []byte {
+	begin = bytes.TrimLeft(begin, "\x00")
+	if len(begin) == 0 {
+		begin = wholeLines(bytes.Clone(c.Text[:min(len(c.Text), formatSize)]), false)
+	}
+	return begin
+}
 
 // wholeLines returns text without a last line that may go on.
 func wholeLines(text []byte, isAll bool) []byte {
