@@ -451,6 +451,8 @@ func TestParseSources(t *testing.T) {
 		"p=s3://bkt/logs?region=eu-1":  "[{p s3://bkt/logs?region=eu-1}]",
 		"s3://bkt/logs?region=eu-1":    "[{ s3://bkt/logs?region=eu-1}]",
 		"/a,/a":                        `"/a": is named twice`,
+		"p=/a,q=/b/..//a":              `"/b/..//a": is named twice`,
+		"./*.log,*.log":                `"*.log": is named twice`,
 		"p=":                           "no source after the =",
 		"a b=/x":                       `project "a b"`,
 		"/a[.log":                      "every [ needs",
@@ -1007,6 +1009,27 @@ func TestOwnSource(t *testing.T) {
 	for name, want := range names {
 		if source, ok := got[name]; ok != (want >= 0) || ok && source != want {
 			t.Errorf("%s: read %t, source %d, want %d", name, ok, source, want)
+		}
+	}
+}
+
+// TestSameFile: a file that two sources name, by links, is one log, and of two projects an error.
+func TestSameFile(t *testing.T) {
+	for name, link := range map[string]func(from, to string) error{"link": os.Symlink, "hard link": os.Link} {
+		for _, project := range []string{"prj_a", "prj_b"} {
+			t.Run(name+" "+project, func(t *testing.T) {
+				w := newWatch(t, "a.log", "links/*.log")
+				w.sources[0].Project, w.sources[1].Project = "prj_a", project
+				w.write("a.log", "a\n")
+				w.check(os.Mkdir(w.path("links"), 0o700))
+				w.check(link(w.path("a.log"), w.path("links/b.log")))
+				got, err := w.poll()
+				all, _ := errors.AsType[SourceErrors](err)
+				if refused := all[1] != nil && strings.Contains(all[1].Error(), "the same file"); got != "a" ||
+					refused != (project != "prj_a") || all[0] != nil {
+					t.Errorf("%q, %v", got, err)
+				}
+			})
 		}
 	}
 }

@@ -57,11 +57,18 @@ func (p *poll) files() {
 // find lists the files, finds out which of them are known, and returns those to read.
 func (p *poll) find() (work []*known) {
 	var list []*candidate
-	files := map[inode]bool{{}: false}
+	files := map[inode]*candidate{}
 	add := func(c *candidate) {
-		if !files[c.id] {
+		first := files[c.id]
+		switch {
+		case first == nil:
 			list = append(list, c)
-			files[c.id], p.paths[c.path] = c.id != inode{}, true
+			if p.paths[c.path] = true; c.id != (inode{}) {
+				files[c.id] = c
+			}
+		case p.sources[first.source].Project != p.sources[c.source].Project:
+			p.problem(c.source, fmt.Errorf("%s: is the same file as %s, whose lines are of another project: name it for "+
+				"one of them, or give the projects by DOCGAUGE_SITE_PROJECTS", c.path, first.path))
 		}
 	}
 	all, problems := p.list()
@@ -81,14 +88,14 @@ func (p *poll) find() (work []*known) {
 			add(c)
 		}
 	}
-	maps.DeleteFunc(p.copies, func(id inode, _ copied) bool { return !files[id] })
+	maps.DeleteFunc(p.copies, func(id inode, _ copied) bool { return files[id] == nil })
 	byInode := map[inode]*known{}
 	for _, k := range p.known {
 		k.at = nil
 		if k.inode == (inode{}) {
 			continue
 		}
-		if byInode[k.inode] = k; !files[k.inode] {
+		if byInode[k.inode] = k; files[k.inode] == nil {
 			if c := p.elsewhere(k); c != nil {
 				add(c)
 			}
