@@ -131,7 +131,7 @@ func (c *checker) trySite(ctx context.Context) (used bool) {
 		}
 		detail := fmt.Sprintf("%s: %s, %s", s.Name, format.Plural(lines, "line"), format.Plural(views, "view"))
 		if s.PossiblyLost > 0 {
-			detail += fmt.Sprintf("; emptied %s while it was followed (copytruncate): lines may have been lost",
+			detail += fmt.Sprintf("; lines may have been lost %s: it was emptied (copytruncate), cut, or replaced",
 				format.Plural(s.PossiblyLost, "time"))
 		}
 		if n := s.Lines["late"]; n > 0 {

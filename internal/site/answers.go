@@ -33,6 +33,8 @@ const (
 	// trustedMonths is how many months may be between a day with facts and today so that the day, even if it is the only
 	// one for long, counts as the first: a server's clock that was wrong must not move it by years.
 	trustedMonths = 25
+	// sharedFor is how long the first page of an answer is given again while a reading of it is under way.
+	sharedFor = time.Minute
 	// heldFor is how long an answer is held that nobody asks for.
 	heldFor = 10 * time.Minute
 )
@@ -54,6 +56,7 @@ type report struct {
 type content interface {
 	page(limit, offset int, dataFrom *analytics.Date) any
 	write(*json.Encoder) error
+	rows() int
 	bytes() int
 }
 
@@ -87,6 +90,8 @@ func (c *contentOf[T, R, P]) page(limit, offset int, dataFrom *analytics.Date) a
 
 func (c *contentOf[T, R, P]) write(e *json.Encoder) error { return e.Encode(c.answer) }
 
+func (c *contentOf[T, R, P]) rows() int { return len(c.answer.Rows) }
+
 func (c *contentOf[T, R, P]) bytes() int {
 	return len(c.answer.Rows)*(int(reflect.TypeFor[R]().Size())+pathBytes) + answerBytes
 }
@@ -95,8 +100,9 @@ func (c *contentOf[T, R, P]) bytes() int {
 //
 // Facts are added while a client reads page after page, and yet all pages of a reading must agree. So
 // the first page, offset 0, is of the newest facts, and the answer it is from is held for the other
-// pages that the same key asks for. Answers of days that are over are kept on disk as well, until facts
-// of these days are added.
+// pages that the same key asks for. A second reading of the same key and window that begins before the first
+// has its last page gets the same answer, if it is younger than sharedFor: pages do not say which reading they
+// are of. Answers of days that are over are kept on disk as well, until facts of these days are added.
 type Answers struct {
 	store     *facts.Store
 	now       func() time.Time
@@ -125,7 +131,8 @@ type heldKey struct {
 type held struct {
 	heldKey
 	*answer
-	used time.Time
+	began, used time.Time
+	readings    int // that have begun and do not have their last page
 }
 
 type answer struct {
@@ -163,8 +170,8 @@ func (a *Answers) page(
 	}
 	dataFrom, err := a.store.FirstDay(c.Context(), c.Project, oldest, OldestDay(today, trustedMonths))
 	reading := heldKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Window: window}}
-	if q.Offset > 0 && err == nil {
-		if found := a.find(reading); found != nil {
+	if err == nil {
+		if found := a.read(reading, q); found != nil {
 			a.Held.Add(1)
 			return found.page(q.Limit, q.Offset, dataFrom), nil
 		}
@@ -182,7 +189,7 @@ func (a *Answers) page(
 		return nil, Fail(http.StatusInternalServerError, "the facts of project %q, %s, cannot be counted: "+
 			"the log of docgauge site serve says why", c.Project, window)
 	}
-	a.hold(reading, found)
+	a.hold(reading, found, q)
 	return found.page(q.Limit, q.Offset, dataFrom), nil
 }
 
@@ -263,7 +270,7 @@ func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int6
 			if err == nil { // else it is counted once more
 				found := &answer{c, changed}
 				a.Kept.Add(1)
-				a.hold(key, found)
+				a.hold(key, found, Query{})
 				return found, nil
 			}
 		}
@@ -276,7 +283,7 @@ func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int6
 	found := &answer{c, changed}
 	a.Counted.Add(1)
 	a.Nanoseconds.Add(int64(time.Since(began)))
-	a.hold(key, found)
+	a.hold(key, found, Query{})
 	if over {
 		if err := a.keep(ctx, q, found); err != nil {
 			a.log.Warn("answer not kept", "report", q.Report.String(), "project", q.Project, "from", q.From.String(),
@@ -313,16 +320,46 @@ func (a *Answers) find(key heldKey) *answer {
 	return h.answer
 }
 
+// read returns the held answer that a page is of; nil if it must be of the newest facts.
+func (a *Answers) read(reading heldKey, q Query) *answer {
+	found := a.find(reading)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	el := a.held[reading]
+	if found == nil || el == nil {
+		return nil
+	}
+	h := el.Value.(*held)
+	if q.Offset == 0 && (h.readings == 0 || a.now().Sub(h.began) >= sharedFor) {
+		return nil
+	}
+	h.turn(q)
+	return h.answer
+}
+
+// turn counts the readings under way, of which q gets a page.
+func (h *held) turn(q Query) {
+	if q.Offset == 0 {
+		h.readings++
+	}
+	if q.Offset >= h.rows()-q.Limit {
+		h.readings = max(h.readings-1, 0)
+	}
+}
+
 // hold holds an answer in place of the former one, even if it is too large for others beside it.
-func (a *Answers) hold(key heldKey, found *answer) {
+func (a *Answers) hold(key heldKey, found *answer, page Query) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if el := a.held[key]; el != nil {
 		a.remove(el)
 	}
 	a.drop(heldBytes - found.bytes())
-	a.held[key] = a.recent.PushFront(&held{key, found, a.now()})
+	now := a.now()
+	h := &held{heldKey: key, answer: found, began: now, used: now}
+	a.held[key] = a.recent.PushFront(h)
 	a.size += found.bytes()
+	h.turn(page)
 }
 
 // drop removes what was not used for long, and the oldest until the rest has at most so many bytes.

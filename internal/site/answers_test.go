@@ -241,7 +241,7 @@ func testReadings(t *testing.T, s *testSite) {
 	const query = "dateFrom=2026-10-01&dateTo=2026-11-01&limit=1&offset="
 	totals := func(offset, key string) int64 { return s.page(query+offset, key).Total }
 	s.add("2026-10-02", "ann", "/a", "/b", "/c")
-	other := s.addKey("prj_a")
+	other, added := s.addKey("prj_a"), 0
 	if n := totals("0", s.key); n != 1 {
 		t.Fatal(n)
 	}
@@ -253,7 +253,16 @@ func testReadings(t *testing.T, s *testSite) {
 	}{
 		{"1", s.key, 0, 1}, {"1", other, 0, 2}, {"2", s.key, 9 * time.Minute, 1}, {"3", s.key, 9 * time.Minute, 1},
 		{"2", s.key, 10 * time.Minute, 2}, {"0", s.key, 0, 2}, {"0", other, 0, 2},
+		// A third reader comes while two readings of one key are under way.
+		{"+", "", 0, 0}, {"0", s.key, 0, 2}, {"1", s.key, 0, 2}, {"2", s.key, 0, 2}, {"1", s.key, 0, 2},
+		{"0", s.key, 0, 2}, {"2", s.key, 0, 2}, {"2", s.key, 0, 2}, {"0", s.key, 0, 3},
+		{"+", "", 0, 0}, {"0", s.key, 30 * time.Second, 3}, {"0", s.key, 30 * time.Second, 4},
 	} {
+		if step.offset == "+" {
+			added++
+			s.add("2026-10-02", fmt.Sprint("reader ", added), "/a", "/b", "/c")
+			continue
+		}
 		s.now.Add(int64(step.later / time.Second))
 		if n := totals(step.offset, step.key); n != step.want {
 			t.Errorf("offset %s after %s: %d readers, want %d", step.offset, step.later, n, step.want)
@@ -388,8 +397,8 @@ func TestHeldIsBounded(t *testing.T) {
 	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, Page]{
 		answer: facts.Visitors{Rows: make([]analytics.Row, heldBytes/2/100)}}}
 	for i := range 5 {
-		a.hold(heldKey{key: fmt.Sprint(i)}, large)
-		a.hold(heldKey{key: fmt.Sprint(i)}, large) // again
+		a.hold(heldKey{key: fmt.Sprint(i)}, large, Query{})
+		a.hold(heldKey{key: fmt.Sprint(i)}, large, Query{}) // again
 	}
 	if len(a.held) != 1 || a.recent.Len() != 1 || a.size > heldBytes || a.find(heldKey{key: "4"}) != large {
 		t.Errorf("%d held, %d, %d bytes", len(a.held), a.recent.Len(), a.size)

@@ -350,7 +350,7 @@ func (s *session) poll(ctx context.Context) error {
 		return err
 	}
 	from := int64(0)
-	if s.Retention > 0 && !held {
+	if s.Retention > 0 && !held && s.isConfirmed(now) {
 		from = s.oldest(now).Time().Unix()
 	}
 	s.jobs = make(chan job)
@@ -430,8 +430,8 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	if c.PossiblyLost {
 		s.sources[c.Source].PossiblyLost++
 		s.changed[c.Source] = true
-		s.Logger.Warn("lines may have been lost: the log was emptied while it was written to (copytruncate), or cut; "+
-			"let logrotate rename and create it", "log", c.Name)
+		s.Logger.Warn("lines may have been lost: the log was emptied while it was written to (copytruncate), cut, or "+
+			"replaced by another that begins alike; let logrotate rename and create it", "log", c.Name)
 	}
 	full, failed := len(s.batch.Views) >= perCommit, s.failed
 	s.locked.Unlock()
@@ -631,10 +631,18 @@ func (s *session) tidy(ctx context.Context) error {
 			}
 		}
 	}
-	if s.Retention > 0 && !held {
+	if s.Retention > 0 && !held && s.isConfirmed(now) {
 		return s.store.DropBefore(ctx, s.oldest(now))
 	}
 	return nil
+}
+
+// isConfirmed reports whether something besides the clock says that the time is about now: the clock of a first start may
+// be years ahead, and nothing shows that it has jumped.
+func (s *session) isConfirmed(now time.Time) bool {
+	return s.clock.isSteady() || slices.ContainsFunc(s.sources, func(src facts.Source) bool {
+		return now.Unix()-src.Watermark <= int64(longestStop/time.Second)
+	})
 }
 
 // oldest is the first day that is kept.

@@ -541,7 +541,16 @@ func TestClock(t *testing.T) {
 		first time.Duration // the error of the clock at the first start
 		by    []time.Duration
 	}{
+		{name: "behind by two days", by: []time.Duration{-2 * 24 * time.Hour}},
+		{name: "behind by 25 hours", by: []time.Duration{-25 * time.Hour}},
+		{name: "behind by two hours", by: []time.Duration{-2 * time.Hour}},
+		{name: "ahead by two hours", by: []time.Duration{2 * time.Hour}},
+		{name: "ahead by five hours", by: []time.Duration{5 * time.Hour}},
+		{name: "ahead by three days", by: []time.Duration{3 * 24 * time.Hour}},
 		{name: "ahead by 50 days", by: []time.Duration{50 * 24 * time.Hour}},
+		{name: "ahead by three days at the start", first: 3 * 24 * time.Hour},
+		{name: "ahead by 50 days at the start", first: 50 * 24 * time.Hour},
+		{name: "ahead by three years at the start", first: 3 * year},
 		{name: "ahead by three years", by: []time.Duration{3 * year}},
 		{name: "behind by a year", by: []time.Duration{-year}},
 		{name: "behind by a year at the start", first: -year},

@@ -43,8 +43,8 @@ var Metrics = []metric{
 		prometheus.CounterValue, []string{"source", "result"}},
 	watermark: {"docgauge_site_watermark_timestamp_seconds", "Time of the newest line of a source; absent before the " +
 		"first.", prometheus.GaugeValue, []string{"source"}},
-	possiblyLost: {"docgauge_site_possibly_lost_total", "Times that lines of a source may have been lost, because a " +
-		"file was emptied (copytruncate) or cut.", prometheus.CounterValue, []string{"source"}},
+	possiblyLost: {"docgauge_site_possibly_lost_total", "Times that lines of a source may have been lost: a file " +
+		"was emptied (copytruncate), cut, or replaced by another that begins alike.", prometheus.CounterValue, []string{"source"}},
 	rangesCreated: {"docgauge_site_ranges_created_timestamp_seconds", "When a list of published addresses was made; " +
 		"older than 30 days it verifies nothing.", prometheus.GaugeValue, []string{"file"}},
 	epochsOpen: {"docgauge_site_epochs_open", "Epochs of all projects whose keys are not destroyed yet.",

@@ -186,6 +186,14 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	}
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(text, head)
+	for err == nil && head[0] == 0 { // what a crash left
+		var more int
+		n = copy(head, bytes.TrimLeft(head, "\x00"))
+		if more, err = io.ReadFull(text, head[n:]); errors.Is(err, io.EOF) && n > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		n += more
+	}
 	whole := head[:n]
 	switch {
 	case errors.Is(err, io.EOF): // nothing at all

@@ -27,6 +27,17 @@ type Source struct {
 	Where string
 }
 
+// path is Where in one spelling.
+func (s Source) path() string {
+	if s.Where == "-" || strings.Contains(s.Where, "://") {
+		return s.Where
+	}
+	if path, err := filepath.Abs(s.Where); err == nil {
+		return path
+	}
+	return filepath.Clean(s.Where)
+}
+
 // ParseSources reads DOCGAUGE_SITE_LOGS: [project=]source, separated by commas.
 func ParseSources(text string) (sources []Source, err error) {
 	for item := range strings.SplitSeq(text, ",") {
@@ -44,7 +55,7 @@ func ParseSources(text string) (sources []Source, err error) {
 		switch scheme, _, isURL := strings.Cut(s.Where, "://"); {
 		case s.Where == "":
 			return nil, fmt.Errorf("%.80q: has no source after the =: want project=/var/log/nginx/access.log", item)
-		case slices.ContainsFunc(sources, func(o Source) bool { return o.Where == s.Where }):
+		case slices.ContainsFunc(sources, func(o Source) bool { return o.path() == s.path() }):
 			return nil, fmt.Errorf("%.80q: is named twice: name it once", s.Where)
 		case isURL && scheme == "s3":
 			if _, err := filestore.New(s.Where); err != nil {
@@ -76,7 +87,8 @@ type Chunk struct {
 	// Position of the file after the lines, to be kept by Key; nil if there is nothing to keep: the file is gone for
 	// good, or has no position, as standard input.
 	Position []byte
-	// PossiblyLost: lines before this chunk may have been lost, because the file was emptied (copytruncate) or cut.
+	// PossiblyLost: lines before this chunk may have been lost: the file was emptied (copytruncate), cut, or replaced by
+	// another that begins alike.
 	PossiblyLost bool
 }
 

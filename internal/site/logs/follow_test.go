@@ -451,6 +451,8 @@ func TestParseSources(t *testing.T) {
 		"p=s3://bkt/logs?region=eu-1":  "[{p s3://bkt/logs?region=eu-1}]",
 		"s3://bkt/logs?region=eu-1":    "[{ s3://bkt/logs?region=eu-1}]",
 		"/a,/a":                        `"/a": is named twice`,
+		"p=/a,q=/b/..//a":              `"/b/..//a": is named twice`,
+		"./*.log,*.log":                `"*.log": is named twice`,
 		"p=":                           "no source after the =",
 		"a b=/x":                       `project "a b"`,
 		"/a[.log":                      "every [ needs",
@@ -743,6 +745,54 @@ func TestHead(t *testing.T) {
 	}
 }
 
+// TestNULs: what a crash leaves in a log, and what a server leaves that writes on where it was after its log was emptied,
+// costs no line but the one that it cut.
+func TestNULs(t *testing.T) {
+	const line = `203.0.113.9 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "Mozilla/5.0"` + "\n"
+	few, many := strings.Repeat("\x00", 700), strings.Repeat("\x00", 2*chunkSize+700)
+	for name, c := range map[string]struct {
+		texts []string // of the file, one after the other
+		want  int      // lines
+	}{
+		"few":                 {[]string{few + line + line}, 2},
+		"many":                {[]string{many + line + line}, 2},
+		"in the middle":       {[]string{line + few + line + many + line}, 3},
+		"after a cut line":    {[]string{line + line[:30] + few + line + line[:30] + many + line}, 3},
+		"before a line grows": {[]string{line + many, line + many + line[:30], line + many + line + line}, 3},
+		"made before":         {[]string{strings.Repeat(line, 20) + many, strings.Repeat(line, 21) + many[len(line):]}, 21}, // fallocate
+		"compressed":          {[]string{zipped(many + line + few + line)}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatch(t, "a.log")
+			lines, lost := 0, 0
+			var p *Parser
+			for _, text := range c.texts {
+				w.write("a.log", text)
+				_, err := w.poll()
+				w.check(err)
+				for _, chunk := range w.chunks {
+					if chunk.PossiblyLost {
+						lost++
+					}
+					if chunk.Head != nil && p == nil {
+						p, err = (Format{Name: "auto"}).Parser(chunk.Head)
+						w.check(err)
+					}
+					for one := range bytes.Lines(chunk.Text) {
+						if ok, err := p.Parse(bytes.TrimSuffix(one, []byte("\n")), new(Line)); ok && err == nil {
+							lines++
+						}
+					}
+				}
+				w.restart()
+			}
+			if lines != c.want || lost > 0 {
+				t.Errorf("%d lines, possibly lost %d times, want %d", lines, lost, c.want)
+			}
+		})
+	}
+}
+
 func TestStdin(t *testing.T) {
 	w := newWatch(t, "-", "a.log")
 	in, out := io.Pipe()
@@ -959,6 +1009,27 @@ func TestOwnSource(t *testing.T) {
 	for name, want := range names {
 		if source, ok := got[name]; ok != (want >= 0) || ok && source != want {
 			t.Errorf("%s: read %t, source %d, want %d", name, ok, source, want)
+		}
+	}
+}
+
+// TestSameFile: a file that two sources name, by links, is one log, and of two projects an error.
+func TestSameFile(t *testing.T) {
+	for name, link := range map[string]func(from, to string) error{"link": os.Symlink, "hard link": os.Link} {
+		for _, project := range []string{"prj_a", "prj_b"} {
+			t.Run(name+" "+project, func(t *testing.T) {
+				w := newWatch(t, "a.log", "links/*.log")
+				w.sources[0].Project, w.sources[1].Project = "prj_a", project
+				w.write("a.log", "a\n")
+				w.check(os.Mkdir(w.path("links"), 0o700))
+				w.check(link(w.path("a.log"), w.path("links/b.log")))
+				got, err := w.poll()
+				all, _ := errors.AsType[SourceErrors](err)
+				if refused := all[1] != nil && strings.Contains(all[1].Error(), "the same file"); got != "a" ||
+					refused != (project != "prj_a") || all[0] != nil {
+					t.Errorf("%q, %v", got, err)
+				}
+			})
 		}
 	}
 }

@@ -36,10 +36,14 @@ type Parser struct {
 // Parse reads a line without its end into a Line. An error says which part does not follow the
 // format. A line that only describes the log is neither.
 func (p *Parser) Parse(line []byte, into *Line) (ok bool, err error) {
+	line = bytes.TrimLeft(line, "\x00")
 	if p.columns && len(line) > 0 && line[0] == '#' {
 		return false, nil
 	}
 	err = p.parser.parse(line, into)
+	if nuls := bytes.LastIndexByte(line, 0) + 1; err != nil && nuls > 0 { // what is before them was cut by a crash
+		err = p.parser.parse(line[nuls:], into)
+	}
 	return err == nil, err
 }
 

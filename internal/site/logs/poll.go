@@ -57,11 +57,18 @@ func (p *poll) files() {
 // find lists the files, finds out which of them are known, and returns those to read.
 func (p *poll) find() (work []*known) {
 	var list []*candidate
-	files := map[inode]bool{{}: false}
+	files := map[inode]*candidate{}
 	add := func(c *candidate) {
-		if !files[c.id] {
+		first := files[c.id]
+		switch {
+		case first == nil:
 			list = append(list, c)
-			files[c.id], p.paths[c.path] = c.id != inode{}, true
+			if p.paths[c.path] = true; c.id != (inode{}) {
+				files[c.id] = c
+			}
+		case p.sources[first.source].Project != p.sources[c.source].Project:
+			p.problem(c.source, fmt.Errorf("%s: is the same file as %s, whose lines are of another project: name it for "+
+				"one of them, or give the projects by DOCGAUGE_SITE_PROJECTS", c.path, first.path))
 		}
 	}
 	all, problems := p.list()
@@ -81,14 +88,14 @@ func (p *poll) find() (work []*known) {
 			add(c)
 		}
 	}
-	maps.DeleteFunc(p.copies, func(id inode, _ copied) bool { return !files[id] })
+	maps.DeleteFunc(p.copies, func(id inode, _ copied) bool { return files[id] == nil })
 	byInode := map[inode]*known{}
 	for _, k := range p.known {
 		k.at = nil
 		if k.inode == (inode{}) {
 			continue
 		}
-		if byInode[k.inode] = k; !files[k.inode] {
+		if byInode[k.inode] = k; files[k.inode] == nil {
 			if c := p.elsewhere(k); c != nil {
 				add(c)
 			}
@@ -550,7 +557,7 @@ func (p *poll) read(k *known) error {
 		if !k.isHeaded {
 			first := make([]byte, formatSize)
 			n, _ := file.ReadAt(first, 0)
-			chunk.Head = wholeLines(first[:n], false)
+			chunk.Head = lines.head(wholeLines(first[:n], false))
 		}
 		k.active = p.now()
 		return p.give(k, chunk)
@@ -593,7 +600,7 @@ func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Tim
 	err = ReadLines(text, Part{First: k.Lines + 1}, func(lines Lines) error {
 		chunk := Chunk{Source: k.at.source, Lines: lines}
 		if !k.isHeaded {
-			chunk.Head = wholeLines(head, n < formatSize)
+			chunk.Head = lines.head(wholeLines(head, n < formatSize))
 		}
 		return p.give(k, chunk)
 	})
@@ -622,6 +629,16 @@ func (b *bounded) Read(p []byte) (int, error) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// head returns the text by which the format of a file is found out: its beginning, or the lines after NULs that take all
+// of it.
+func (c Lines) head(begin []byte) []byte {
+	begin = bytes.TrimLeft(begin, "\x00")
+	if len(begin) == 0 {
+		begin = wholeLines(bytes.Clone(c.Text[:min(len(c.Text), formatSize)]), false)
+	}
+	return begin
+}
 
 // wholeLines returns text without a last line that may go on.
 func wholeLines(text []byte, isAll bool) []byte {

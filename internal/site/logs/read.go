@@ -101,10 +101,13 @@ type Part struct {
 	Stream bool
 }
 
-// ReadLines calls each with the lines of r, in order. If r fails, each gets the whole lines before.
+// ReadLines calls each with the lines of r, in order. If r fails, each gets the whole lines before. NULs, as a crash
+// leaves and a server that goes on writing where it was after its log was emptied, may be in the text before a line; as
+// many as fill a chunk are not.
 func ReadLines(r io.Reader, p Part, each func(Lines) error) error {
 	c, buf, held := Lines{First: p.First}, buffers.Get().(*[chunkSize]byte), 0
 	isLong, long := false, int64(0) // the line that goes on in buf, and its bytes before
+	skipped := int64(0)             // bytes before the line in buf that were passed over: NULs, and a line that they cut
 	least := func() int {
 		if p.Stream {
 			return 1
@@ -140,15 +143,19 @@ func ReadLines(r io.Reader, p Part, each func(Lines) error) error {
 			isLong, long = false, 0
 		}
 		if whole == 0 && err == nil {
+			nuls := bytes.LastIndexByte(text, 0) + 1
+			text, skipped = text[nuls:], skipped+int64(nuls)
 			if held = len(text); held == len(buf) {
-				isLong, long, held = true, int64(len(text)), 0
+				isLong, long, held, skipped = true, int64(len(text))+skipped, 0, 0
 			} else if held > 0 {
 				copy(buf[:], text)
 			}
 			continue
 		}
 		c.Text, c.buf, buf = text[:whole], buf, buffers.Get().(*[chunkSize]byte)
-		c.Size += int64(whole)
+		if c.Size += int64(whole); whole > 0 {
+			c.Size, skipped = c.Size+skipped, 0
+		}
 		held = copy(buf[:], text[whole:])
 		next := Lines{First: c.First + bytes.Count(c.Text, []byte("\n"))}
 		if c.Size > 0 {
