@@ -40,8 +40,8 @@ echo '{"type":"result","subtype":"success","total_cost_usd":0.25,"session_id":"s
 [ "$what" != fail ]
 `
 
-// TestTortureRunner: the real binary carries out jobs, in a jail, is killed at random moments, and its clock is wrong now and then. In the end
-// each job that was accepted has one end, that of its prompts; each that changed something has one branch with
+// TestTortureRunner: the real binary carries out jobs, in a jail, is killed at random moments, and its clock is
+// wrong now and then. In the end each job that was accepted has one end, that of its prompts; each that changed something has one branch with
 // each change once, and one pull request; no other branch, file or process is left.
 func TestTortureRunner(t *testing.T) {
 	w := newTorturedRunner(t)
