@@ -162,7 +162,7 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 		options.RequestLog = log.Handler()
 	}
 	if s.jobs != nil {
-		jobs, openErr := site.OpenJobs(ctx, s.jobs, store.Dir(), a.now, log)
+		jobs, openErr := site.OpenJobs(ctx, s.jobs, store.Dir(), a.now, collector.ClockHeld, log)
 		if openErr != nil {
 			return openErr
 		}

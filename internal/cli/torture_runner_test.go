@@ -40,14 +40,14 @@ echo '{"type":"result","subtype":"success","total_cost_usd":0.25,"session_id":"s
 [ "$what" != fail ]
 `
 
-// TestTortureRunner: the real binary carries out jobs, in a jail, and is killed at random moments. In the end
-// each job that was accepted has one end, that of its prompts; each that changed something has one branch with
+// TestTortureRunner: the real binary carries out jobs, in a jail, is killed at random moments, and its clock is
+// wrong now and then. In the end each job that was accepted has one end, that of its prompts; each that changed something has one branch with
 // each change once, and one pull request; no other branch, file or process is left.
 func TestTortureRunner(t *testing.T) {
 	w := newTorturedRunner(t)
 	jobs := max(2, *runnerKills*2/3)
 	for kills := range *runnerKills {
-		s := w.serve(t, "site", "serve")
+		s := w.clocked(kills).serve(t, "site", "serve")
 		var sending sync.WaitGroup
 		sending.Go(func() { w.send(s.URL, len(w.prompts) < jobs*(kills+1)/(*runnerKills)+1) })
 		time.Sleep(time.Duration(rand.IntN(1800)) * time.Millisecond)
@@ -67,6 +67,15 @@ func TestTortureRunner(t *testing.T) {
 		t.Logf("%d kills, %d jobs: %d completed, %d failed, %d pull requests, %d with a cost", *runnerKills, len(ended),
 			w.count(ended, runner.Completed), w.count(ended, runner.Failed), len(w.host.Pulls()), w.priced)
 	}
+}
+
+// clocked is the place with a clock that is wrong in every third life.
+func (w *torturedRunner) clocked(life int) place {
+	if life%3 != 1 {
+		return w.place
+	}
+	ahead := wrongClocks[rand.IntN(len(wrongClocks))]
+	return place{w.dir, append(slices.Clip(w.env), "CLOCK_AHEAD="+ahead.String())}
 }
 
 // TestCostOfAnAgent: what an agent in the jail of a site reports is what the dashboard shows as the cost of the

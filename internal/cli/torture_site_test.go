@@ -33,7 +33,8 @@ var siteKills = flag.Int("site-kills", 10, "how often TestRotation kills site se
 	"`make torture` uses 60")
 
 // TestRotation: nginx and Caddy serve a crowd while their logs are rotated, and the real binary, which follows
-// them, is killed again and again. In the end every request counts once, and every reader of every page once, as
+// them, is killed again and again, and its clock is wrong now and then.
+// In the end every request counts once, and every reader of every page once, as
 // the logs have them. Only copytruncate may lose lines, and then it is said.
 func TestRotation(t *testing.T) {
 	cases := []struct {
@@ -252,6 +253,9 @@ func (w *watched) copyTruncate() error {
 func (w *watched) killOnce(i int, seen *testbed.Series) {
 	if i%2 == 1 {
 		cmd := w.command("site", "serve")
+		if i%4 == 1 {
+			cmd.Env = append(cmd.Env, "CLOCK_AHEAD="+wrongClocks[rand.IntN(len(wrongClocks))].String())
+		}
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		dieWithUs(cmd)

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
@@ -577,4 +581,94 @@ func (v *verifyTorture) verify(sinks string) map[location]bool {
 		found[location{f.Sink, *f.Key}] = true
 	}
 	return found
+}
+
+// TestClocks: the real binary, with each wrong clock, exports, sends prompts and serves. While the service's Date is
+// right, no budget and no cap is given back, and nothing changes; if that is as wrong, each jump gives back one at most,
+// which the log says. No window, file or job is lost.
+func TestClocks(t *testing.T) {
+	for _, ahead := range wrongClocks {
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%v/Date right: %v", ahead, known), func(t *testing.T) {
+				t.Parallel()
+				const limit, days, prompts = 3, 12, 8
+				s := testbed.NewService(t, sandbox.Config{Days: 20, Pages: 20, Agent: sandbox.Agent{After: time.Millisecond}})
+				g := newGate(t, s.URL)
+				server := httptest.NewServer(g)
+				t.Cleanup(server.Close)
+				v := &verifyTorture{T: t, runs: runs{gate: g, place: placeFor(t, &testbed.Service{URL: server.URL},
+					[]string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(days).String(), "DOCGAUGE_WINDOWS=day",
+					"DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_BUDGET=3", "DOCGAUGE_MAX_JOBS_PER_DAY=3", "DOCGAUGE_PROMPTS_DIR=prompts",
+					"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s")}}
+				for i := range prompts {
+					writePrompt(t, filepath.Join(v.dir, "prompts", fmt.Sprintf("p%d.md", i)), fmt.Sprintf("Do %d.", i))
+				}
+				files := filepath.Join(v.dir, "data", "visitors")
+				v.command("parquet", "", 0, "export")
+				v.command("parquet", "", 0, "jobs", "run")
+				before, held := v.ledger(), filesBelow(t, files)
+				g.setClock(ahead, known)
+				v.command("parquet", "", 0, "export")
+				v.command("parquet", "", 0, "jobs", "run")
+				if after := v.ledger(); known && !reflect.DeepEqual(before, after) {
+					t.Errorf("the ledger was %v, and is %v", before, after)
+				}
+				wrong := place{v.dir, append(slices.Clip(v.env), g.clock())}
+				daemon := wrong.serve(t, "--once-at-start")
+				testbed.Await(t, "a run of serve", func() bool { return daemon.logged(t, "export ended") > 0 })
+				daemon.stop(t)
+				g.heal()
+				for range 2 {
+					v.command("parquet", "", 0, "export")
+					v.command("parquet", "", 0, "jobs", "run")
+				}
+				reads := 0
+				for _, r := range s.Requests() {
+					if r.Method == http.MethodGet && strings.Contains(r.Path, "/analytics/") {
+						reads++
+					}
+				}
+				most := limit
+				if !known {
+					most = 2 * limit
+				}
+				creates := len(s.Jobs())
+				if reads < limit || reads > most || creates < limit || creates > most {
+					t.Errorf("%d requests and %d jobs, with a limit of %d", reads, creates, limit)
+				}
+				text, err := os.ReadFile(daemon.log)
+				check(t, err)
+				said := strings.Count(strings.Join(v.history, "\n")+string(text), "clock was ahead until it was set back")
+				if max(reads, creates) > limit && said == 0 {
+					t.Errorf("%d requests and %d jobs, and the log does not say that the clock was ahead", reads, creates)
+				}
+				after := v.ledger()
+				for key, e := range before {
+					if after[key].Number < e.Number {
+						t.Errorf("%s: revision %d became %d", key, e.Number, after[key].Number)
+					}
+				}
+				for name := range held {
+					if _, there := filesBelow(t, files)[name]; !there {
+						t.Errorf("%s is gone", name)
+					}
+				}
+				if t.Failed() {
+					t.Log(strings.Join(v.history, "\n"))
+				}
+			})
+		}
+	}
+}
+
+// filesBelow returns the files below a directory.
+func filesBelow(t *testing.T, dir string) map[string]bool {
+	all := map[string]bool{}
+	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all[path] = true
+		}
+		return err
+	}))
+	return all
 }

@@ -88,6 +88,20 @@ func TestReadAfterAJump(t *testing.T) {
 	}
 }
 
+// TestReadByAWrongClock: a read that shows the clock to be wrong changes nothing.
+func TestReadByAWrongClock(t *testing.T) {
+	w := one(t, prompts.Prompt{})
+	before := w.job("a")
+	w.service.down = always(&docsapi.ClockError{Here: start.Add(2 * time.Hour), There: start}, callRead)
+	w.clock = start.Add(2 * time.Hour)
+	if _, err := w.pass(); err == nil {
+		t.Error("the pass has no error")
+	}
+	if diff := cmp.Diff(before, w.job("a")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestLost: a job is lost after it was not found for ten minutes, and not before.
 func TestLost(t *testing.T) {
 	w := one(t, prompts.Prompt{Body: "slow"})

@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,6 +35,9 @@ func (p *pass) poll(ctx context.Context) error {
 		got, err := p.q.read(ctx, job)
 		if err != nil && ctx.Err() != nil {
 			break // the stop cut the read off
+		}
+		if _, wrong := errors.AsType[*docsapi.ClockError](err); wrong {
+			return err // the time of the next read would be wrong too
 		}
 		polled = true
 		p.answered = p.answered || err == nil || docsapi.IsNotFound(err)

@@ -22,8 +22,8 @@ const (
 	steadyAfter = 24 * time.Hour
 )
 
-// clockGuard says whether the clock may decide what cannot be undone: closing an epoch, removing old facts, passing
-// over lines of the future. It may not after a jump, until it has gone evenly for steadyAfter.
+// clockGuard says whether the clock may decide what cannot be undone: closing an epoch, removing old facts, archiving
+// jobs, passing over lines of the future. It may not after a jump, until it has gone evenly for steadyAfter.
 //
 // A jump is a clock that differs from the last mark and the running time since: it is behind by more than markInterval,
 // or ahead by more than longestStop and no lines of files bridge the time between. Marks are durable, so that the guard
@@ -128,6 +128,7 @@ func (g *clockGuard) bridge(ctx context.Context) error {
 // newClockGuard returns the guard of a collector.
 func newClockGuard(s *facts.Store, o CollectOptions) *clockGuard {
 	g := &clockGuard{store: s, now: o.Now, running: o.Running, logger: o.Logger}
+	g.isHeld.Store(true) // until the first look
 	if began := time.Now(); g.running == nil {
 		g.running = func() time.Duration { return time.Since(began) }
 	}

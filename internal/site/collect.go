@@ -156,6 +156,10 @@ func (c *Collector) feeds(source int, project string) bool {
 	return of == "" || of == project
 }
 
+// ClockHeld reports whether nothing that cannot be undone may follow the clock: it has jumped, or was not looked at
+// since the start.
+func (c *Collector) ClockHeld() bool { return c.clock.isHeld.Load() }
+
 // Failed returns why nothing is collected now; nil if it is.
 func (c *Collector) Failed() error {
 	c.mu.Lock()

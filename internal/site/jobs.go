@@ -319,9 +319,9 @@ func (r *JobRules) Level() slog.Level {
 }
 
 // OpenJobs opens the jobs below dir and continues those that are active. If there is no jail, they fail,
-// and Refused says why no more are taken.
+// and Refused says why no more are taken. Where held reports that the clock may be wrong, none is archived.
 func OpenJobs(
-	ctx context.Context, r *JobRules, dir string, now func() time.Time, logger *slog.Logger,
+	ctx context.Context, r *JobRules, dir string, now func() time.Time, held func() bool, logger *slog.Logger,
 ) (_ *Jobs, err error) {
 	j := &Jobs{repos: map[string]*runner.Repo{}}
 	defer func() {
@@ -355,7 +355,7 @@ func OpenJobs(
 		Dir: dir, Workers: r.settings.Concurrency, ArchiveAfter: archiveAfter, Model: model,
 		Source: func(project string) runner.Source { return j.repos[project].Source() },
 		Editor: jobEditor{j}, Host: jobEditor{j}, Now: now, Logger: logger,
-		Archived: func(job runner.Job) error {
+		ClockHeld: held, Archived: func(job runner.Job) error {
 			if repo := j.repos[job.Project]; repo != nil {
 				return repo.Forget(job.ID)
 			}

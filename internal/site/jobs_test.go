@@ -158,7 +158,7 @@ func openJobs(t *testing.T, s JobSettings, dir string) *Jobs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := OpenJobs(t.Context(), r, dir, time.Now, slog.New(slog.DiscardHandler))
+	j, err := OpenJobs(t.Context(), r, dir, time.Now, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

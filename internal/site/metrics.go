@@ -52,7 +52,7 @@ var Metrics = []metric{
 	collecting: {"docgauge_site_collecting", "1 if the last look at the logs ended well; 0: what they have is not kept, " +
 		"and is tried again.", prometheus.GaugeValue, nil},
 	clockHeld: {"docgauge_site_clock_held", "1 after the clock has jumped, until it has gone evenly for 24 hours: no " +
-		"key is destroyed and no facts are removed.", prometheus.GaugeValue, nil},
+		"key is destroyed, no facts are removed, and no job is archived.", prometheus.GaugeValue, nil},
 	answersTotal: {"docgauge_site_answers_total", "Answers by where they came from: counted, disk or memory.",
 		prometheus.CounterValue, []string{"from"}},
 	countingSeconds: {"docgauge_site_counting_seconds_total", "Time spent on counting answers.",
@@ -145,7 +145,7 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 	}
 	emit(collecting, works)
 	held := 0.0
-	if e.collector.clock.isHeld.Load() {
+	if e.collector.ClockHeld() {
 		held = 1
 	}
 	emit(clockHeld, held)

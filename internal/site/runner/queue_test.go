@@ -37,6 +37,25 @@ func (e *editor) Diff(ctx context.Context, c Change) (string, error) {
 	return diff, e.diffErr
 }
 
+// TestArchivedByTheRightClock: a clock that may be wrong archives no job.
+func TestArchivedByTheRightClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now, held := noon, true
+		s := open(t, Options{ArchiveAfter: time.Hour, Now: func() time.Time { return now },
+			ClockHeld: func() bool { return held }})
+		id := create(t, s, "one")
+		atRest(s)
+		now = noon.Add(50 * 24 * time.Hour)
+		for _, want := range []Status{Completed, Archived} {
+			if job, err := s.Get("p", id); err != nil || job.Status != want {
+				t.Errorf("clock held: %v: %s, %v", held, job.Status, err)
+			}
+			held = false
+		}
+		closeQueue(t, s)
+	})
+}
+
 // A pull request that could not be opened is opened by the next instruction,
 // even if that one changes nothing; then there is nothing to propose any more.
 func TestFailuresAndWhatFollows(t *testing.T) {
