@@ -52,20 +52,20 @@ func TestClickHouse26(t *testing.T) {
 	}
 }
 
-// documentedGrants are the statements of the documentation, without the user, as flags.
-func documentedGrants(t *testing.T) (flags []string) {
+// documentedGrants are the statements of the documentation, without the user.
+func documentedGrants(t *testing.T) (grants []string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/grafana.md")
 	must(t, err)
 	_, part, _ := strings.Cut(string(text), "<!-- grants to read -->")
 	part, _, _ = strings.Cut(part, "<!-- end -->")
 	for _, m := range regexp.MustCompile(`(?m)^(GRANT .*) TO grafana;$`).FindAllStringSubmatch(part, -1) {
-		flags = append(flags, "--grant="+m[1])
+		grants = append(grants, m[1])
 	}
-	if len(flags) < 3 {
-		t.Fatalf("the documentation names %q", flags)
+	if len(grants) < 3 {
+		t.Fatalf("the documentation names %q", grants)
 	}
-	return flags
+	return grants
 }
 
 // oddPath is a page whose path would end a string of SQL.

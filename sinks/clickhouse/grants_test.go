@@ -19,11 +19,8 @@ func TestGrants(t *testing.T) {
 	must(t, admin, "CREATE DATABASE docs")
 	check(t, open(t, admin.DSN("docs"), analytics.AgentsReport).Check(t.Context()))
 	check(t, admin.Stop())
-	var flags []string
-	for _, grant := range sinktest.DocumentedGrants(t, "../../docs/clickhouse.md", `(?m)^(GRANT .*) TO docgauge;$`) {
-		flags = append(flags, "--grant="+grant)
-	}
-	least := start26(t, dir, flags...)
+	grants := sinktest.DocumentedGrants(t, "../../docs/clickhouse.md", `(?m)^(GRANT .*) TO docgauge;$`)
+	least := start26(t, dir, grants...)
 	s := open(t, least.DSN("docs"), analytics.AgentsReport)
 	check(t, s.Check(t.Context()))
 	for number, rows := range map[int32]int64{1: 30, 2: 10} {
@@ -37,15 +34,15 @@ func TestGrants(t *testing.T) {
 	check(t, least.Stop())
 	// Without the right to insert nothing can be written.
 	var reading []string
-	for _, f := range flags {
+	for _, f := range grants {
 		reading = append(reading, strings.Replace(f, "SELECT, INSERT", "SELECT", 1))
 	}
 	refused(t, start26(t, dir, reading...).DSN("docs"), "lacks a right", "497", "INSERT")
 }
 
-func start26(t *testing.T, dir string, flags ...string) *engines.Engine26 {
+func start26(t *testing.T, dir string, grants ...string) *engines.Engine26 {
 	t.Helper()
-	e, err := engines.StartEngine26(dir, flags...)
+	e, err := engines.StartEngine26(dir, grants...)
 	engines.Need(t, err)
 	t.Cleanup(func() { _ = e.Kill() })
 	return e

@@ -86,7 +86,7 @@ var systemNotes = map[Action]string{
 
 func (q *query) notes(pr Pull) (list []object) {
 	for i, e := range pr.History {
-		if body := systemNotes[e.Action]; body != "" && !(e.Action == ConvertToDraft && e.At.Equal(pr.OpenedAt)) {
+		if body := systemNotes[e.Action]; body != "" && (e.Action != ConvertToDraft || e.At.After(pr.OpenedAt)) {
 			list = append(list, object{"id": pr.Number*1000 + i, "system": true, "body": body, "author": reviewer,
 				"created_at": second(e.At)})
 		}

@@ -3,45 +3,38 @@ package engines
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	_ "embed"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
+	"strconv"
 	"testing"
 )
 
-// Engine26 is ClickHouse 26.7 as a library, behind an adapter that speaks the
+// Engine26 is ClickHouse 26.7 as a Python package, behind an adapter that speaks the
 // HTTP interface of a server. It has one user, "default", no password, no cluster and no
 // native protocol.
 type Engine26 struct{ process }
 
 // RunEngine26 starts the engine for one test, as [StartEngine26] does.
-func RunEngine26(t testing.TB, flags ...string) *Engine26 {
+func RunEngine26(t testing.TB, grants ...string) *Engine26 {
 	t.Helper()
-	return run(t, func(dir string) (*Engine26, error) { return StartEngine26(dir, flags...) })
+	return run(t, func(dir string) (*Engine26, error) { return StartEngine26(dir, grants...) })
 }
 
 // StartEngine26 starts the engine with its storage in dir, which is made if it
-// is absent, and waits until it answers. The flag of the adapter,
-// "--grant=GRANT SELECT ON db.*", any number of times, limits the user to these
-// rights. A test that needs tables first makes them without the flag, and then
+// is absent, and waits until it answers. Grants, such as "GRANT SELECT ON db.*", limit the user to these
+// rights. A test that needs tables first makes them without grants, and then
 // starts the engine again over the same dir.
-func StartEngine26(dir string, flags ...string) (*Engine26, error) {
+func StartEngine26(dir string, grants ...string) (*Engine26, error) {
 	return start(dir, 1, func(dir string, ports []int) (*Engine26, error) {
-		library := filepath.Join(Tools(), "node", "node_modules", "@chdb", "lib-linux-x64-gnu", "libchdb.so")
-		if _, err := os.Stat(library); err != nil {
-			return nil, Missing{Engine: "libchdb 26.7", Install: installer}
-		}
-		adapter, err := chdbAdapter()
-		if err != nil {
-			return nil, err
+		python := filepath.Join(Tools(), "chdb", "bin", "python")
+		if _, err := os.Stat(python); err != nil {
+			return nil, Missing{Engine: "chdb, ClickHouse 26.7", Install: installer}
 		}
 		storage, address, token := filepath.Join(dir, "storage"), loopback(ports[0]), rand.Text()
 		return &Engine26{process{
-			name: "chdb",
-			argv: append([]string{adapter, "--lib=" + library, "--path=" + storage, "--listen=" + address,
-				"--pong=" + token}, flags...),
+			name:  "chdb",
+			argv:  append([]string{python, "-c", chdbAdapter, storage, strconv.Itoa(ports[0]), token}, grants...),
 			dir:   dir,
 			ports: ports,
 			ready: answers("http://"+address+"/ping", token),
@@ -49,32 +42,8 @@ func StartEngine26(dir string, flags ...string) (*Engine26, error) {
 	})
 }
 
-// chdbAdapter builds the adapter once for this process and returns its path.
-// The file is renamed into place, so that processes that build at the same time
-// never run or overwrite half a program.
-var chdbAdapter = sync.OnceValues(func() (path string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("build the chdb adapter: %w", err)
-		}
-	}()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	cache = filepath.Join(cache, "docgauge-engines")
-	if err := os.MkdirAll(cache, 0o700); err != nil {
-		return "", err
-	}
-	path = filepath.Join(cache, "chdb")
-	fresh := path + "." + rand.Text()
-	build := exec.Command("go", "build", "-o", fresh, "./internal/dev/engines/chdb")
-	build.Dir, build.Env = root(), append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, os.Rename(fresh, path)
-})
+//go:embed files/chdb.py
+var chdbAdapter string
 
 // DSN is the address of a database, for clickhouse-go.
 func (e *Engine26) DSN(database string) string {

