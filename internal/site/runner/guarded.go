@@ -108,8 +108,8 @@ func matches(pattern, name string, link bool) bool {
 // ignorable are the characters that macOS ignores in names, as git knows them.
 var ignorable = regexp.MustCompile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
-// plainPath returns the path that macOS or Windows may take name for, in lower case, by way of upper case: some letters
-// have no lower case, as the long s, but are the same as others.
+// plainPath returns the path that macOS or Windows may take name for, in lower case. Upper case comes first because
+// some lower-case letters, such as the long s, share it with another.
 func plainPath(name string) string {
 	name = strings.ToLower(strings.ToUpper(norm.NFC.String(ignorable.ReplaceAllString(name, ""))))
 	parts := strings.Split(name, "/")

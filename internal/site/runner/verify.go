@@ -47,8 +47,8 @@ func (r *Repo) quarantined(ctx context.Context, w *workplace) (git, error) {
 
 // verify reads a pack that comes out of a jail, as objects, and reports whether one tree differs from another, or an
 // error if the change is not allowed. Then the repository has nothing of it. The known objects, ids one a line, are not
-// judged: many repositories have a .gitmodules or .gitattributes that git would not take today. The trees of old ones
-// have a form that git writes otherwise today, which is no change.
+// judged: many repositories have a .gitmodules or .gitattributes that git would refuse today. Git also writes some
+// trees of old repositories in another form, with another id, which does not count as a difference.
 func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before, after string, known []byte,
 ) (changed bool, err error) {
 	g, err := r.quarantined(ctx, w)
@@ -176,7 +176,7 @@ func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 }
 
 // refuseTwins refuses files of tree that were added beside files or directories whose names are the same on macOS or
-// Windows: there, one of them replaces the other. Twins that were there before are none of the change.
+// Windows: there, one of them replaces the other. Names that had such a twin before are allowed.
 func refuseTwins(ctx context.Context, g git, tree string, added, gone []string) error {
 	if len(added) == 0 {
 		return nil

@@ -124,9 +124,9 @@ export GIT_DIR=.git
 git read-tree HEAD`
 
 // takeInScript prints the id of the tree that the files are now, and a pack of what $START, a tree, does not
-// have. Submodules, given as lines of commit and path, stay what they were: git must not look into them. They were
-// empty directories; those that are not are told as lines of leftOut and path. Git only warns of directories that it
-// cannot read; their changes would be lost silently.
+// have. Submodules, given as lines of commit and path, stay what they were: git must not look into them. They began as
+// empty directories; for each one that is anything else now, a line of leftOut and its path goes to standard error.
+// Git only warns of directories that it cannot read; their changes would be lost silently.
 const takeInScript = jailedGit + `links=$(cat)
 set -- .
 while IFS= read -r link; do
@@ -225,7 +225,7 @@ func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree str
 	}
 	for line := range strings.Lines(said) {
 		name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), leftOut)
-		if ok && strings.Contains("\n"+links, " "+name+"\n") { // it is the operator's text, and not the agent's
+		if ok && strings.Contains(links, " "+name+"\n") { // a path of the repository, whatever the jail printed
 			submodules = append(submodules, name)
 		}
 	}
