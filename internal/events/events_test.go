@@ -281,6 +281,8 @@ func TestKeyRefused(t *testing.T) {
 	w.restart(time.Time{})
 	w.want("still refused, beside another write key")
 	answers(docsapi.KeyWrite, http.StatusForbidden)
+	w.want("the service refuses a project's agent jobs, until the queue knows that it is the key")
+	answers(docsapi.KeyWrite, http.StatusUnauthorized)
 	if e := w.want("the other key", keyRefused)[0]; e.Key.Variable != "DOCGAUGE_WRITE_API_KEY" {
 		t.Errorf("%+v", e.Key)
 	}
