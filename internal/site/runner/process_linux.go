@@ -171,13 +171,19 @@ func parents() map[int]int {
 }
 
 // deletedFiles returns the bytes of files on the disk of dir that have no name any more, but that a process, or one
-// below it, has open or mapped.
+// below it, has open or mapped, or runs. Each thread can have files of its own, and the first one may have ended.
 func deletedFiles(pid int, dir string) (n int64) {
 	var disk unix.Stat_t
 	if unix.Stat(dir, &disk) != nil {
 		return 0
 	}
 	sizes := map[uint64]int64{} // by inode
+	count := func(path string) {
+		var file unix.Stat_t
+		if unix.Stat(path, &file) == nil && file.Nlink == 0 && file.Dev == disk.Dev {
+			sizes[file.Ino] = max(file.Blocks*512, leastFile)
+		}
+	}
 	of := parents()
 	for p := range of {
 		above := p
@@ -187,15 +193,18 @@ func deletedFiles(pid int, dir string) (n int64) {
 		if above != pid {
 			continue
 		}
-		of := "/proc/" + strconv.Itoa(p)
-		open, _ := os.ReadDir(of + "/fd")
-		for _, entry := range open {
-			var file unix.Stat_t
-			if unix.Stat(of+"/fd/"+entry.Name(), &file) == nil && file.Nlink == 0 && file.Dev == disk.Dev {
-				sizes[file.Ino] = max(file.Blocks*512, leastFile)
+		threads, _ := filepath.Glob("/proc/" + strconv.Itoa(p) + "/task/*")
+		var maps []byte // the same in all threads
+		for _, of := range threads {
+			count(of + "/exe")
+			open, _ := os.ReadDir(of + "/fd")
+			for _, entry := range open {
+				count(of + "/fd/" + entry.Name())
+			}
+			if len(maps) == 0 {
+				maps, _ = os.ReadFile(of + "/maps")
 			}
 		}
-		maps, _ := os.ReadFile(of + "/maps")
 		for line := range strings.Lines(string(maps)) {
 			// "7f0000000000-7f0000001000 rw-s 00002000 fd:01 1234   /a name (deleted)"; its size is not known
 			var from, to, offset, ino uint64
