@@ -84,6 +84,12 @@ func reap(most, files, program string, args []string) int {
 	}
 	pass := []uintptr{0, 1, 2}
 	extra, _ := strconv.Atoi(files) // supervise wrote it
+	if extra > 0 && os.Geteuid() == 0 {
+		if err := closeDevices(); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot protect /dev from a jail of root; run docgauge as an ordinary user:", err)
+			return 126
+		}
+	}
 	for i := range extra {
 		pass = append(pass, uintptr(4+i)) // 3 is the lock
 	}
@@ -109,6 +115,24 @@ func reap(most, files, program string, args []string) int {
 		return 128 + int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// closeDevices keeps the files of devices from being changed by what this thread starts, which bubblewrap takes from
+// the machine: root could take the permissions of /dev/null from all others. They can still be written to.
+func closeDevices() error {
+	err := unix.Unshare(unix.CLONE_NEWNS)
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		path := "/dev/" + name
+		err = errors.Join(err, unix.Mount(path, path, "", unix.MS_BIND, ""),
+			unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+	}
+	return err
 }
 
 // closeInherited keeps files that are open in this process, also those that the process which started it left open,
