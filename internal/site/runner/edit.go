@@ -282,7 +282,7 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		err = cause
 	}
 	if hosts := refusedHosts(); len(hosts) > 0 {
-		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_HOSTS does not have %s", err, strings.Join(hosts, ", "))
+		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_HOSTS does not allow %s", err, strings.Join(hosts, ", "))
 	}
 	return output, fmt.Errorf("%s: %w", s.name, err)
 }

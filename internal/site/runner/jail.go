@@ -2,8 +2,10 @@ package runner
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,7 +96,8 @@ const (
 	maxRefused = 5
 )
 
-// proxy is the way out of a jail: it answers CONNECT for the hosts that are allowed, and nothing else.
+// proxy is the way out of a jail: it answers CONNECT for the hosts that are allowed, and lets only TLS for their
+// names pass.
 // It looks up the names itself, so that a jail needs no resolver.
 type proxy struct {
 	hosts  []hostPattern
@@ -166,7 +170,7 @@ func (p *proxy) serve(conn net.Conn) {
 	name, port, err := parseTarget(r.RequestURI)
 	allowed, ok := allows(p.hosts, name, port)
 	if err != nil || !ok {
-		p.refuse(r.RequestURI)
+		p.refuse(r.RequestURI, "")
 		answer(http.StatusForbidden, "DOCGAUGE_SITE_AGENT_HOSTS does not have this host and port\n")
 		return
 	}
@@ -179,24 +183,63 @@ func (p *proxy) serve(conn net.Conn) {
 	defer upstream.Close() //nolint:errcheck // as above
 	closedUp := context.AfterFunc(p.ctx, func() { _ = upstream.Close() })
 	defer closedUp()
-	_ = conn.SetDeadline(time.Time{})
+	_ = conn.SetDeadline(time.Now().Add(proxyTimeout))
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
+	server, hello, err := readHello(conn, in)
+	switch {
+	case err != nil:
+		if len(hello) > 0 || errors.Is(err, os.ErrDeadlineExceeded) { // else it was closed unused
+			p.refuse(r.RequestURI, " without TLS")
+		}
+		return
+	case !strings.EqualFold(server, name):
+		p.refuse(r.RequestURI, fmt.Sprintf(" with TLS for %.100q", server))
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
 	early, _ := in.Peek(in.Buffered())
-	if _, err := upstream.Write(early); err == nil {
+	if _, err := upstream.Write(append(hello, early...)); err == nil {
 		join(conn, upstream)
 	}
 }
 
-// refuse remembers what was asked for and is not allowed.
-func (p *proxy) refuse(target string) {
-	target = fmt.Sprintf("%.100q", target)
+// readHello reads the first message of a TLS client from in, without answering on conn. It returns the name of the
+// server that the client wants, empty without one, and the bytes that were read, also with an error.
+func readHello(conn net.Conn, in io.Reader) (server string, hello []byte, err error) {
+	var read bytes.Buffer
+	err = tls.Server(silent{conn, io.TeeReader(in, &read)}, &tls.Config{ //nolint:gosec // no handshake takes place
+		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			server = h.ServerName
+			return nil, errHello
+		},
+	}).Handshake()
+	if errors.Is(err, errHello) {
+		err = nil
+	}
+	return server, read.Bytes(), err
+}
+
+var errHello = errors.New("enough was read")
+
+// silent is a connection that is only read.
+type silent struct {
+	net.Conn
+	in io.Reader
+}
+
+func (s silent) Read(p []byte) (int, error)  { return s.in.Read(p) }
+func (s silent) Write(p []byte) (int, error) { return len(p), nil }
+
+// refuse remembers what was asked for, and how, and is not allowed.
+func (p *proxy) refuse(target, how string) {
+	target = fmt.Sprintf("%.100q%s", target, how)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.refused) < maxRefused && !slices.Contains(p.refused, target) {
 		p.refused = append(p.refused, target)
-		p.logger.Warn("agent's connection refused: DOCGAUGE_SITE_AGENT_HOSTS does not have it", "target", target)
+		p.logger.Warn("agent's connection refused: DOCGAUGE_SITE_AGENT_HOSTS does not allow it", "target", target)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,17 +123,51 @@ func (j *Jail) arguments(ctx context.Context) error {
 		}
 	}
 	add("--proc", "/proc", "--dev", "/dev", "--size", "67108864", "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
-	if _, err := os.Stat("/proc/keys"); err == nil {
-		add("--ro-bind", "/dev/null", "/proc/keys")
-	}
 	return nil
+}
+
+// closeProc returns arguments that close what /proc has of the machine, and not of a process in the jail: the kernel
+// lets root write there without capabilities, and so an agent of a docgauge that runs as root. What root alone may
+// read is hidden, and so are the directories but for the settings of the kernel, which many programs read. Process 1
+// is bubblewrap, whose /proc/1/exe is a way to the machine's file.
+func closeProc() (args []string, err error) {
+	const settings = "/proc/sys"
+	hide := func(dir string) { args = append(args, "--tmpfs", dir, "--remount-ro", dir) }
+	entries, err := os.ReadDir("/proc")
+	for _, entry := range entries {
+		path := "/proc/" + entry.Name()
+		info, err := entry.Info()
+		if _, notProcess := strconv.Atoi(entry.Name()); err != nil || notProcess == nil {
+			continue // a process, or it has just gone
+		}
+		switch {
+		case path == settings:
+			args = append(args, "--ro-bind", path, path)
+		case info.IsDir():
+			hide(path)
+		case info.Mode().IsRegular() && (info.Mode()&0o004 == 0 || entry.Name() == "keys"):
+			args = append(args, "--ro-bind", "/dev/null", path)
+		case info.Mode().IsRegular() && info.Mode()&0o222 != 0:
+			args = append(args, "--ro-bind", path, path)
+		}
+	}
+	const formats = settings + "/fs/binfmt_misc" // a file system of the machine, mounted when it is used
+	if _, missing := os.Lstat(formats); missing == nil {
+		hide(formats)
+	}
+	hide("/proc/1")
+	return args, err
 }
 
 // confine makes cmd, the command of s before its start, run in the jail with the environment env.
 // After it has ended, refused returns hosts that it asked for and may not reach, and end must be called.
 func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refused func() []string,
 	end func(), err error) {
-	args := slices.Clone(j.args)
+	closed, err := closeProc()
+	if err != nil {
+		return nil, nil, err
+	}
+	args := slices.Concat(j.args, closed)
 	env = append(env, "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh", "TMPDIR=/tmp", "PWD="+insideWork)
 	if s.git {
 		bind := "--bind"

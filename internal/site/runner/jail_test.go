@@ -2,10 +2,14 @@ package runner
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -118,5 +122,62 @@ func TestConnect(t *testing.T) {
 			t.Errorf("%q: %q, want %s", target, line, want)
 		}
 		check(t, conn.Close())
+	}
+}
+
+// TestOnlyTLS: what passes after CONNECT is TLS for the name of the host; of anything else the host gets nothing.
+func TestOnlyTLS(t *testing.T) {
+	upstream := httptest.NewTLSServer(http.NotFoundHandler())
+	defer upstream.Close()
+	upstream.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	_, port, err := net.SplitHostPort(upstream.Listener.Addr().String())
+	check(t, err)
+	hosts, err := ParseHosts([]string{"localhost:" + port})
+	check(t, err)
+	target := "localhost:" + port
+	handshake := func(name string) func(net.Conn) error {
+		return func(conn net.Conn) error {
+			return tls.Client(conn, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
+		}
+	}
+	say := func(text string) func(net.Conn) error {
+		return func(conn net.Conn) error {
+			_, err := io.WriteString(conn, text)
+			check(t, err)
+			_, err = io.ReadFull(conn, make([]byte, 1))
+			return err
+		}
+	}
+	for name, tc := range map[string]struct {
+		talk    func(net.Conn) error
+		refused string
+	}{
+		"TLS":           {handshake("localhost"), ""},
+		"in capitals":   {handshake("LOCALHOST"), ""},
+		"closed unused": {net.Conn.Close, ""},
+		"another name":  {handshake("example.com"), fmt.Sprintf("%q with TLS for \"example.com\"", target)},
+		"no name":       {handshake(""), fmt.Sprintf("%q with TLS for \"\"", target)},
+		"plain HTTP":    {say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), fmt.Sprintf("%q without TLS", target)},
+		"SSH":           {say("SSH-2.0-OpenSSH_10.0\r\n"), fmt.Sprintf("%q without TLS", target)},
+		"broken TLS":    {say("\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00"), fmt.Sprintf("%q without TLS", target)},
+	} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		check(t, err)
+		p := serveProxy(ln, hosts, slog.New(slog.DiscardHandler))
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		check(t, err)
+		_, err = fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
+		check(t, err)
+		answer := make([]byte, len("HTTP/1.1 200 Connection established\r\n\r\n"))
+		_, err = io.ReadFull(conn, answer)
+		check(t, err)
+		if err := tc.talk(conn); (err == nil) != (tc.refused == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = conn.Close()
+		p.end()
+		if got := strings.Join(p.refusedHosts(), ", "); got != tc.refused {
+			t.Errorf("%s: refused %s, want %s", name, got, tc.refused)
+		}
 	}
 }

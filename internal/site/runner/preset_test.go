@@ -293,6 +293,9 @@ func TestHomes(t *testing.T) {
 		var got []string
 		for _, home := range homes {
 			got = append(got, filepath.Base(filepath.Dir(home)))
+			if info, err := os.Stat(filepath.Dir(home)); err != nil || info.Mode().Perm() != 0o700 {
+				t.Errorf("other users may enter: %v %v", info.Mode(), err)
+			}
 		}
 		if got := strings.Join(got, " "); got != want {
 			t.Errorf("homes of %s, want %s", got, want)

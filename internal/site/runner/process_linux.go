@@ -84,6 +84,12 @@ func reap(most, files, program string, args []string) int {
 	}
 	pass := []uintptr{0, 1, 2}
 	extra, _ := strconv.Atoi(files) // supervise wrote it
+	if extra > 0 && os.Geteuid() == 0 {
+		if err := closeDevices(); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot protect /dev from a jail of root; run docgauge as an ordinary user:", err)
+			return 126
+		}
+	}
 	for i := range extra {
 		pass = append(pass, uintptr(4+i)) // 3 is the lock
 	}
@@ -109,6 +115,24 @@ func reap(most, files, program string, args []string) int {
 		return 128 + int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// closeDevices keeps the files of devices from being changed by what this thread starts, which bubblewrap takes from
+// the machine: root could take the permissions of /dev/null from all others. They can still be written to.
+func closeDevices() error {
+	err := unix.Unshare(unix.CLONE_NEWNS)
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		path := "/dev/" + name
+		err = errors.Join(err, unix.Mount(path, path, "", unix.MS_BIND, ""),
+			unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+	}
+	return err
 }
 
 // closeInherited keeps files that are open in this process, also those that the process which started it left open,
@@ -171,13 +195,19 @@ func parents() map[int]int {
 }
 
 // deletedFiles returns the bytes of files on the disk of dir that have no name any more, but that a process, or one
-// below it, has open or mapped.
+// below it, has open or mapped, or runs. Each thread can have files of its own, and the first one may have ended.
 func deletedFiles(pid int, dir string) (n int64) {
 	var disk unix.Stat_t
 	if unix.Stat(dir, &disk) != nil {
 		return 0
 	}
 	sizes := map[uint64]int64{} // by inode
+	count := func(path string) {
+		var file unix.Stat_t
+		if unix.Stat(path, &file) == nil && file.Nlink == 0 && file.Dev == disk.Dev {
+			sizes[file.Ino] = max(file.Blocks*512, leastFile)
+		}
+	}
 	of := parents()
 	for p := range of {
 		above := p
@@ -187,15 +217,18 @@ func deletedFiles(pid int, dir string) (n int64) {
 		if above != pid {
 			continue
 		}
-		of := "/proc/" + strconv.Itoa(p)
-		open, _ := os.ReadDir(of + "/fd")
-		for _, entry := range open {
-			var file unix.Stat_t
-			if unix.Stat(of+"/fd/"+entry.Name(), &file) == nil && file.Nlink == 0 && file.Dev == disk.Dev {
-				sizes[file.Ino] = max(file.Blocks*512, leastFile)
+		threads, _ := filepath.Glob("/proc/" + strconv.Itoa(p) + "/task/*")
+		var maps []byte // the same in all threads
+		for _, of := range threads {
+			count(of + "/exe")
+			open, _ := os.ReadDir(of + "/fd")
+			for _, entry := range open {
+				count(of + "/fd/" + entry.Name())
+			}
+			if len(maps) == 0 {
+				maps, _ = os.ReadFile(of + "/maps")
 			}
 		}
-		maps, _ := os.ReadFile(of + "/maps")
 		for line := range strings.Lines(string(maps)) {
 			// "7f0000000000-7f0000001000 rw-s 00002000 fd:01 1234   /a name (deleted)"; its size is not known
 			var from, to, offset, ino uint64

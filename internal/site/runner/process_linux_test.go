@@ -1,10 +1,16 @@
 package runner
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +62,84 @@ func TestInheritedFiles(t *testing.T) {
 	leave("left-later")
 	if out := edited(); !strings.Contains(out, "0 -> ") || strings.Contains(out, "left-later") {
 		t.Errorf("the command has it: %s", out)
+	}
+}
+
+// init makes commands of the tests that hold a deleted file: in a thread with files of its own, or mapped while the
+// first thread has ended.
+func init() { //nolint:gochecknoinits // the first thread is here, and no test runs in it
+	how := os.Args[0]
+	if how != holdsOpen && how != holdsMapped {
+		return
+	}
+	go func() {
+		runtime.LockOSThread()
+		var err, mapErr error
+		if how == holdsOpen {
+			err = unix.Unshare(unix.CLONE_FILES) // from here on the runtime must open nothing
+		}
+		fd, openErr := unix.Open(os.Args[1], unix.O_RDONLY, 0)
+		if how == holdsMapped {
+			_, mapErr = unix.Mmap(fd, 0, deletedSize, unix.PROT_READ, unix.MAP_SHARED)
+			mapErr = errors.Join(mapErr, unix.Close(fd))
+			for stat := []byte(nil); !bytes.Contains(stat, []byte(") Z ")); stat, _ = os.ReadFile("/proc/self/stat") {
+				runtime.Gosched()
+			}
+		}
+		fmt.Println("holds", errors.Join(err, openErr, mapErr, unix.Unlink(os.Args[1])))
+		_, _ = unix.Read(0, make([]byte, 1)) // until the test ends
+	}()
+	if how == holdsMapped {
+		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // of this thread alone
+	}
+	select {}
+}
+
+const holdsOpen, holdsMapped = "docgauge-holds-open", "docgauge-holds-mapped"
+
+const deletedSize = 1 << 20
+
+// TestDeletedFiles: deleted files count, in whichever way a process holds them.
+func TestDeletedFiles(t *testing.T) {
+	self, err := os.Executable()
+	check(t, err)
+	sleep, err := exec.LookPath("sleep")
+	check(t, err)
+	program, err := os.ReadFile(sleep)
+	check(t, err)
+	start := func(cmd *exec.Cmd) int {
+		in, inErr := cmd.StdinPipe()
+		out, err := cmd.StdoutPipe()
+		check(t, errors.Join(inErr, err, cmd.Start()))
+		t.Cleanup(func() { _, _, _ = in.Close(), cmd.Process.Kill(), cmd.Wait() })
+		if cmd.Path == self {
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "holds <nil>\n" {
+				t.Fatal(line, err)
+			}
+		}
+		return cmd.Process.Pid
+	}
+	for name, hold := range map[string]func(path string) (pid int){
+		"open in a thread with files of its own": func(path string) int {
+			return start(&exec.Cmd{Path: self, Args: []string{holdsOpen, path}})
+		},
+		"mapped, the first thread has ended": func(path string) int {
+			return start(&exec.Cmd{Path: self, Args: []string{holdsMapped, path}})
+		},
+		"a program that runs": func(path string) int {
+			check(t, errors.Join(os.WriteFile(path, append(program, make([]byte, deletedSize)...), 0o600),
+				os.Chmod(path, 0o700)))
+			pid := start(&exec.Cmd{Path: path, Args: []string{"sleep", "1000"}})
+			check(t, os.Remove(path))
+			return pid
+		},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "x")
+		write(t, path, strings.Repeat("x", deletedSize))
+		if n := deletedFiles(hold(path), dir); n < deletedSize || n > 10*deletedSize {
+			t.Errorf("%s: %d bytes", name, n)
+		}
 	}
 }
 
