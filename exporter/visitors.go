@@ -117,7 +117,11 @@ func ofAgents(collect func(a analytics.AgentRow, emit emit)) collector {
 	})
 }
 
+// audiences emits the counts but for the total, which is a metric by itself: audiences overlap.
 func audiences(emit emit, t analytics.Totals) {
-	emit(float64(t.Human), "human")
-	emit(float64(t.AI), "ai")
+	for i, n := range t.Fields() {
+		if name := analytics.TotalsNames()[i]; name != string(analytics.Everyone) {
+			emit(float64(*n), name)
+		}
+	}
 }

@@ -11,6 +11,7 @@ package analytics
 import (
 	"math"
 	"reflect"
+	"sync"
 	"time"
 )
 
@@ -32,11 +33,26 @@ type Totals struct {
 func (t *Totals) Fields() []*int64 { return fieldsOf(reflect.ValueOf(t).Elem()).Counts }
 
 // TotalsNames are the names of the counts.
-func TotalsNames() (names []string) {
+var TotalsNames = sync.OnceValue(func() (names []string) {
 	for _, c := range columnsOf(reflect.TypeFor[Totals]()) {
 		names = append(names, c.Name)
 	}
 	return names
+})
+
+// NamedCount is a count with its name.
+type NamedCount struct {
+	Name  string
+	Value int64
+}
+
+// More are the counts besides human, ai and total, for tables that have a place for each of these.
+func (t Totals) More() (more []NamedCount) {
+	const known = 3
+	for i, n := range t.Fields()[known:] {
+		more = append(more, NamedCount{TotalsNames()[known+i], *n})
+	}
+	return more
 }
 
 // Totals are the counts of a report whose counts are totals of visitors.

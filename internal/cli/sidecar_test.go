@@ -40,6 +40,11 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 	if err != nil {
 		return nil, err
 	}
+	return startProgram(binary, dir, log, env, args...)
+}
+
+// startProgram is startSidecar of another binary.
+func startProgram(binary, dir, log string, env []string, args ...string) (*sidecar, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err

@@ -43,6 +43,9 @@ var (
 // readColumns are those of the most read pages.
 func readColumns(compared bool) []pageColumn {
 	columns := []pageColumn{humanColumn, aiColumn, totalColumn}
+	for i, c := range (analytics.Totals{}).More() {
+		columns = append(columns, pageColumn{c.Name, func(c analytics.Change) int64 { return c.After.More()[i].Value }})
+	}
 	if compared {
 		columns = append(columns, changeColumn)
 	}
