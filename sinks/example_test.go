@@ -26,8 +26,8 @@ func ExampleSink() {
 	var sink sinks.Sink = sinktest.NewMemory()
 	for number, rows := range [][]analytics.Row{
 		{{Path: "/start", Totals: analytics.Totals{Human: 3, AI: 1, Total: 4}}},
-		{{Path: "/install", Totals: analytics.Totals{Human: 9, AI: 2, Total: 11}}, {Path: "/start",
-			Totals: analytics.Totals{Human: 5, AI: 1, Total: 6}}},
+		{{Path: "/install", Totals: analytics.Totals{Human: 9, AI: 2, Total: 11}},
+			{Path: "/start", Totals: analytics.Totals{Human: 5, AI: 1, Total: 6}}},
 	} {
 		if err := sink.Replace(ctx, seal(dir, int32(number)+1, rows)); err != nil {
 			log.Fatal(err)

@@ -131,6 +131,7 @@ func newShape(s Shape) *Shape {
 			s.order = append(s.order, i)
 		}
 	}
+	s.Fields(new(Record)) // panics where a record has no room for so many columns
 	return &s
 }
 
@@ -272,9 +273,14 @@ type RowType interface{ Row | AgentRow }
 // columnsOf returns the columns of a type of rows.
 func columnsOf(row reflect.Type) (columns []Column) {
 	for _, f := range reflect.VisibleFields(row) {
-		if !f.Anonymous {
-			columns = append(columns, Column{f.Tag.Get("json"), kinds[f.Type.Kind()], f.Tag.Get("about")})
+		if f.Anonymous {
+			continue
 		}
+		kind, ok := kinds[f.Type.Kind()]
+		if !ok {
+			panic("a column cannot be a " + f.Type.String())
+		}
+		columns = append(columns, Column{f.Tag.Get("json"), kind, f.Tag.Get("about")})
 	}
 	return columns
 }

@@ -358,8 +358,8 @@ func TestForeignBytes(t *testing.T) {
 	d, _ := daemonFor(t, configFor(t, nowhere))
 	rev := revisionOf(sandbox.DefaultProject, 1)
 	check(t, d.app.State.Restore(t.Context(), config.SinkParquet, []analytics.Revision{rev}))
-	rows := []analytics.Row{{Path: "/\xff\x00", Totals: analytics.Totals{Total: 2}}, {Path: "/\xfe\x00",
-		Totals: analytics.Totals{Total: 1}}}
+	rows := []analytics.Row{{Path: "/\xff\x00", Totals: analytics.Totals{Total: 2}},
+		{Path: "/\xfe\x00", Totals: analytics.Totals{Total: 1}}}
 	check(t, d.app.State.SetPages(t.Context(), state.PageList{Key: rev.Key, Revision: rev.Number, Pages: rows}))
 	d.published(t)
 	service := &service{report: d.report}

@@ -21,8 +21,8 @@ func newTest() *Service {
 	keys := Keyring{}
 	keys.Add("t_k", Credential{Scope: "admin"})
 	keys.Add("t_other", Credential{Scope: "read", Project: "prj_other"})
-	rows := []analytics.Row{{Path: "/a", Totals: analytics.Totals{Human: 1, Total: 1}}, {Path: "/b",
-		Totals: analytics.Totals{Human: 1, Total: 1}}}
+	rows := []analytics.Row{{Path: "/a", Totals: analytics.Totals{Human: 1, Total: 1}},
+		{Path: "/b", Totals: analytics.Totals{Human: 1, Total: 1}}}
 	agent := analytics.AgentRow{Agent: "x", Class: "coding", Audience: analytics.AI, Found: true, Visitors: 1, Requests: 2}
 	agents := []analytics.AgentRow{agent, agent}
 	agents[0].Path, agents[1].Path, agents[1].Found, agents[1].Requests = "/a", "/b", false, 1

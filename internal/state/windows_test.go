@@ -78,8 +78,8 @@ func TestOpenWindows(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	db := open(t, t.TempDir())
-	first := []analytics.Row{{Path: "/b", Totals: analytics.Totals{Human: 3, AI: 2, Total: 4}}, {Path: "/a",
-		Totals: analytics.Totals{Total: 1}}}
+	first := []analytics.Row{{Path: "/b", Totals: analytics.Totals{Human: 3, AI: 2, Total: 4}},
+		{Path: "/a", Totals: analytics.Totals{Total: 1}}}
 	second := []analytics.Row{{Path: "/c\"\n", Totals: analytics.Totals{Total: 9}}}
 	newest, other := revision(day(4), 2), revision(day(1), 1)
 	other.Project = "prj_b"

@@ -2,6 +2,7 @@ package sinktest_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -32,6 +33,15 @@ func TestMemoryFaults(t *testing.T) {
 		}
 		if got, err := s.Totals(w.Revision().Key); len(got) != visible || err != nil {
 			t.Errorf("%s: %d windows visible, %v; want %d", step, len(got), err, visible)
+		}
+	}
+}
+
+func TestRowsOfAnotherReport(t *testing.T) {
+	w := sinktest.FirstDay(1, 3)
+	for row, err := range sinks.RowsOf[analytics.AgentRow](w) {
+		if err == nil || !strings.Contains(err.Error(), "is not of the report agents") {
+			t.Errorf("%+v, %v", row, err)
 		}
 	}
 }
