@@ -52,7 +52,7 @@ func snapshot() *view.Snapshot {
 		}}})
 		s.Windows = append(s.Windows, view.Window{Revision: *newest, Pages: []analytics.Row{
 			{Path: "=cmd|' /C calc'!A0", Totals: analytics.Totals{Human: 9, AI: 1, Total: 9}},
-				{Path: "/a\n\"b\",<c>", Totals: analytics.Totals{Human: 5, Total: 5}},
+			{Path: "/a\n\"b\",<c>", Totals: analytics.Totals{Human: 5, Total: 5}},
 			{Path: "/文档", Totals: analytics.Totals{AI: 1, Total: 1}},
 		}}, view.Window{Revision: *month})
 	}
