@@ -241,6 +241,34 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestGuardedNames: what a kind guards, also by a short name of Windows; names like these are allowed.
+func TestGuardedNames(t *testing.T) {
+	for kind, names := range map[string]string{
+		AllowCI: ".taskcluster.yml .rultor.yml .magnum-ci.yml .shippable.yml .packit.yaml .copr/Makefile .ci.yaml " +
+			".tangled/workflows/x.yml .eas/workflows/x.yml app/ci_scripts/ci_post_clone.sh .radicle/native.yaml " +
+			"buildkite.yml renovate.json .github/renovate.json5 .renovaterc .github/WORKFL~1/x.yml JENKIN~1",
+		AllowHosts: "out/_worker.js functions/x/y.md api/x.js api/a/b/c.mts api/x.jsx api/a.py api/x/a.go api/a.rb " +
+			".cpanel.yml .deployment .ebextensions/x.config apprunner.yaml staticwebapp.config.json docs/.htaccess " +
+			"docs/.user.ini project.toml NETLIF~1.TOM",
+		AllowHooks: "githooks/x git-hooks/x .git_hooks/x prek.toml hk.pkl .config/hk.pkl .cargo-husky/hooks/x " +
+			".captainhook.json .rusty-hook.toml docs/.hg/hgrc .jj/repo/config.toml HUSKY~1/pre-commit",
+		AllowEditors: ".run/x.run.xml launch.vs.json .theia/tasks.json .lvimrc .local.vimrc .nvim/x .helix/x " +
+			".neoconf.json .autoenv.zsh .tool-versions mise/config.toml .openhands/setup.sh .opencode.json " +
+			".augment/settings.json .rovodev/config.yml .claude-plugin/plugin.json .continuerc.json " +
+			".flox/env/manifest.toml devenv.nix .clinerules/hooks/x VSCODE~1/tasks.json x/claude~2/x " +
+			"VS0F3A~1/tasks.json",
+		"": "docs/functions/x.js api/index.md docs/api/x.js .env .clinerules/x.md hooks/x vscode/x docs/~1 " +
+			"docs/readme~1 VSCODE~x/x .github/ISSUE_TEMPLATE/x.md",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			err := (&Repo{}).refusePath(name, false)
+			if kind == "" && err != nil || kind != "" && (err == nil || !strings.Contains(err.Error(), "ALLOW="+kind+" ")) {
+				t.Errorf("%s: %v, want %q", name, err, kind)
+			}
+		}
+	}
+}
+
 // TestSecretAcrossWrites: a secret is found wherever git's output is cut.
 func TestSecretAcrossWrites(t *testing.T) {
 	const text = "before sk-0123456789abcdef after"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -37,6 +38,10 @@ var guarded = map[string][]string{
 		".teamcity/", ".harness/", "codemagic.y*ml", "bitrise.y*ml", "*.gocd.y*ml", "screwdriver.y*ml",
 		"wercker.y*ml", ".scrutinizer.y*ml", ".space.kts", ".onedev-buildspec.y*ml", ".zuul.y*ml", ".zuul.d/",
 		"zuul.y*ml", "zuul.d/", ".prow.y*ml", ".vela.y*ml", ".codefresh/", "codefresh.y*ml", ".ci/",
+		".taskcluster.yml", ".rultor.yml", ".magnum-ci.yml", ".shippable.yml", "shippable.yml", ".packit.y*ml",
+		"packit.y*ml", ".copr/", ".tangled/workflows/", ".eas/workflows/", "ci_scripts/", ".ci.y*ml", ".radicle/",
+		"buildkite.y*ml", "buildkite.json", "/buildkite/", "renovate.json", "renovate.json5", ".renovaterc",
+		".renovaterc.json", ".renovaterc.json5",
 	},
 	AllowHosts: {
 		".readthedocs.y*ml", "readthedocs.y*ml", "netlify.toml", "netlify/functions/", "netlify/edge-functions/",
@@ -44,6 +49,9 @@ var guarded = map[string][]string{
 		"wrangler.jsonc", "fly.toml", "firebase.json", "amplify.y*ml", "app.yaml", "Procfile", "/app.json",
 		"heroku.y*ml", "railway.json", "railway.toml", "nixpacks.toml", ".do/", ".platform.app.y*ml", ".platform/",
 		".upsun/", ".lagoon.y*ml", "zeabur.json", "serverless.y*ml", "captain-definition", "/azure.y*ml",
+		"_worker.js", "_worker.js/", "/functions/", "/api/**/*.[jt]s", "/api/**/*.[cm][jt]s", "/api/**/*.[jt]sx",
+		"/api/**/*.py", "/api/**/*.go", "/api/**/*.rb", ".cpanel.yml", ".deployment", ".ebextensions/",
+		"apprunner.yaml", "staticwebapp.config.json", ".htaccess", ".user.ini", "project.toml", ".buildpacks",
 	},
 	AllowHooks: {
 		".githooks/", ".git-hooks/", ".hooks/", ".husky/", ".huskyrc", ".huskyrc.*", "husky.config.*",
@@ -52,6 +60,8 @@ var guarded = map[string][]string{
 		".overcommit.y*ml", ".lintstagedrc", ".lintstagedrc.*", "lint-staged.config.*", ".simple-git-hooks.*",
 		"simple-git-hooks.*", "captainhook.json", "grumphp.y*ml", ".commitlintrc", ".commitlintrc.*",
 		"commitlint.config.*", ".gitconfig",
+		"githooks/", "git-hooks/", ".git_hooks/", "prek.toml", "hk.pkl", ".hk.pkl", ".cargo-husky/",
+		".captainhook.json", ".rusty-hook.toml", "rusty-hook.toml", ".hg/", ".sl/", ".jj/",
 	},
 	AllowEditors: {
 		".vscode/", "*.code-workspace", ".devcontainer/", ".devcontainer.json", ".envrc", ".idea/", ".zed/",
@@ -62,12 +72,16 @@ var guarded = map[string][]string{
 		".cursor/", ".windsurf/", ".cline/", ".roo/", ".roomodes", ".kiro/", ".continue/", ".aider.conf.y*ml",
 		".opencode/", "opencode.json", "opencode.jsonc", ".amazonq/", ".junie/", ".goose/", ".crush.json",
 		"crush.json", ".amp/", ".qwen/", ".factory/", ".agents/", ".copilot/", ".github/hooks/",
+		".run/", "launch.vs.json", ".nova/", ".externalToolBuilders/", ".theia/", ".lvimrc", ".local.vimrc", ".nvim/",
+		".helix/", ".neoconf.json", ".autoenv", ".autoenv.zsh", ".tool-versions", "mise/", ".flox/", "devenv.nix",
+		".agent/", ".openhands/", ".opencode.json", ".opencode.jsonc", ".augment/", ".rovodev/", ".claude-plugin/",
+		".continuerc.json", ".clinerules/hooks/", "devenv.local.nix", "devenv.y*ml", "tasks.vs.json",
 	},
 }
 
 // CheckPattern returns an error for what is not a pattern of guarded files: a name, which is looked for in
 // each directory, or a path from the top of the repository, with / at its end for a directory. A * matches
-// within a name; case does not count.
+// within a name, **/ any number of directories; case does not count.
 func CheckPattern(pattern string) error {
 	_, err := path.Match(pattern, "")
 	if err != nil || strings.Trim(pattern, "/") == "" || strings.Contains(pattern, "//") {
@@ -80,6 +94,13 @@ func CheckPattern(pattern string) error {
 // matches reports whether a pattern names a path in the form of plainPath, or a directory of it. A link also
 // matches in the place of a directory on the way.
 func matches(pattern, name string, link bool) bool {
+	if before, after, ok := strings.Cut(pattern, "**/"); ok {
+		return slices.ContainsFunc(make([]int, strings.Count(name, "/")+2), func(int) bool {
+			same := matches(before+after, name, link)
+			before += "*/"
+			return same
+		})
+	}
 	pattern = strings.ToLower(pattern)
 	body, isDir := strings.CutSuffix(pattern, "/")
 	want, parts := strings.Split(strings.TrimPrefix(body, "/"), "/"), strings.Split(name, "/")
@@ -96,7 +117,7 @@ func matches(pattern, name string, link bool) bool {
 		same := true
 		for i := range min(len(want), len(here)) {
 			ok, err := path.Match(want[i], here[i])
-			same = same && ok && err == nil
+			same = same && (ok && err == nil || isShort(here[i], want[i]))
 		}
 		if same {
 			return true
@@ -104,6 +125,21 @@ func matches(pattern, name string, link bool) bool {
 	}
 	return false
 }
+
+// isShort reports whether Windows may give the short name part, such as vscode~1, to a file that want matches:
+// its first six letters without dots, or two letters and four digits if there are many.
+func isShort(part, want string) bool {
+	short := shortForm.FindStringSubmatch(part)
+	stem, _, _ := strings.Cut(strings.TrimLeft(want, "."), ".")
+	stem = stem[:min(len(stem), 6)]
+	return short != nil && stem != "" &&
+		(short[1] == stem || hashed.MatchString(short[1]) && short[1][:2] == stem[:min(len(stem), 2)])
+}
+
+var (
+	shortForm = regexp.MustCompile(`^([^~]{1,6})~[0-9]+(\.[^.]{0,3})?$`)
+	hashed    = regexp.MustCompile(`^..[0-9a-f]{4}$`)
+)
 
 // ignorable are the characters that macOS ignores in names, as git knows them.
 var ignorable = regexp.MustCompile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
