@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -124,6 +125,118 @@ func matches(pattern, name string, link bool) bool {
 		}
 	}
 	return false
+}
+
+// guard is a pattern, and why files that it matches are refused.
+type guard struct{ pattern, why string }
+
+// guards returns what r does not allow to change.
+func (r *Repo) guards() (all []guard) {
+	for _, kind := range Allowed {
+		if !slices.Contains(r.options.Allow, kind) {
+			for _, p := range guarded[kind] {
+				all = append(all, guard{p, "makes programs run elsewhere; DOCGAUGE_SITE_AGENT_ALLOW=" + kind + " permits it"})
+			}
+		}
+	}
+	for _, p := range r.options.Refuse {
+		all = append(all, guard{p, "is one of DOCGAUGE_SITE_AGENT_REFUSE"})
+	}
+	return all
+}
+
+func refuseGuarded(guards []guard, name string, link bool) error {
+	plain := plainPath(name)
+	for _, g := range guards {
+		if matches(g.pattern, plain, link) {
+			return refused(name, g.why)
+		}
+	}
+	return nil
+}
+
+// behindLinks returns guards of the files that links lead to, where the links are in the place of files that guards
+// match, or of directories on the way, and of the links on the way. The links have their targets.
+func behindLinks(guards []guard, links map[string]string) (found []guard) {
+	targets, seen := map[string]string{}, map[string]bool{}
+	for name, target := range links {
+		targets[plainPath(name)] = target
+	}
+	names, literal := slices.Sorted(maps.Keys(targets)), strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+	for queue := slices.Clone(guards); len(queue) > 0; queue = queue[1:] {
+		g := queue[0]
+		body, isDir := strings.CutSuffix(g.pattern, "/")
+		anchored, want := strings.Contains(body, "/"), strings.Split(strings.TrimPrefix(body, "/"), "/")
+		for _, name := range names {
+			if !matches(g.pattern, name, true) {
+				continue
+			}
+			why := g.why
+			if !strings.HasPrefix(why, throughLink) {
+				why = fmt.Sprintf(throughLink+"%.200q, which %s", name, why)
+			}
+			end, way, ok := follow(name, targets)
+			for _, link := range way {
+				found = append(found, guard{"/" + literal.Replace(link), why})
+			}
+			var patterns []string // for which links are looked at again
+			top := "/"
+			if end != "." {
+				top += literal.Replace(end) + "/"
+			}
+			used := strings.Count(name, "/") + 1 // of the pattern
+			if ok && (!anchored || isDir && used >= len(want) || matches(g.pattern, name, false)) {
+				patterns = append(patterns, top+"**/*")
+				if end != "." {
+					patterns = append(patterns, strings.TrimSuffix(top, "/"))
+				}
+			}
+			if i := slices.Index(want, "**"); i >= 0 {
+				used = min(used, i)
+			}
+			if ok && anchored && used < len(want) {
+				patterns = append(patterns, top+strings.Join(want[used:], "/")+g.pattern[len(body):])
+			}
+			for _, p := range patterns {
+				if !seen[p] {
+					seen[p] = true
+					found, queue = append(found, guard{p, why}), append(queue, guard{p, why})
+				}
+			}
+		}
+	}
+	return found
+}
+
+const (
+	throughLink = "is read through the link "
+	maxFollowed = 40 // links on one way, as in Linux
+)
+
+// follow returns where a link leads to, and the links on the way. It fails if that is out of the repository, or
+// nowhere. Names have the form of plainPath.
+func follow(name string, targets map[string]string) (end string, way []string, ok bool) {
+	end = "."
+	for rest := strings.Split(name, "/"); len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		if part == ".." {
+			if end == "." {
+				return end, way, false
+			}
+			end = path.Dir(end)
+			continue
+		}
+		end = path.Join(end, plainPath(part))
+		if target, isLink := targets[end]; isLink {
+			if len(way) == maxFollowed || path.IsAbs(target) {
+				return end, way, false
+			}
+			way, end = append(way, end), path.Dir(end)
+			rest = slices.Concat(strings.Split(target, "/"), rest)
+		}
+	}
+	return end, way, true
 }
 
 // isShort reports whether Windows may give the short name part, such as vscode~1, to a file that want matches:
