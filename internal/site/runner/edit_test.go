@@ -173,6 +173,21 @@ func TestRefusals(t *testing.T) {
 	check(t, os.Symlink("../../readme.md", filepath.Join(repo, "a", "b", "up.md")))
 	write(t, filepath.Join(repo, "twins", "x.md"), "x")
 	write(t, filepath.Join(repo, "Twins", "x.md"), "x")
+	for name, target := range map[string]string{
+		".vscode": "tools/vscode", ".gitlab-ci.yml": "tools/first", "tools/first": "../tools/gl.yml",
+		".claude": "tools/claude", "tools/claude/skills": "../../shared/skills", ".github/hooks": "../Tools/hooks",
+		".devcontainer": "loop", "loop": "loop", "api/v1": "../v1", "a/self": ".", "deploy.md": "x.md",
+	} {
+		check(t, os.MkdirAll(filepath.Dir(filepath.Join(repo, name)), 0o755))
+		check(t, os.Symlink(target, filepath.Join(repo, name)))
+	}
+	for _, name := range []string{
+		"bare/all/HEAD", "bare/all/objects/x", "bare/all/refs/x", "bare/two/HEAD", "bare/two/Objects/x",
+		"tools/vscode/tasks.json", "tools/gl.yml", "shared/skills/x",
+	} {
+		check(t, os.MkdirAll(filepath.Dir(filepath.Join(repo, name)), 0o755))
+		write(t, filepath.Join(repo, name), "x")
+	}
 	engines.Git(t, repo, "add", ".")
 	engines.Git(t, repo, "commit", "--quiet", "-m", "second")
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
@@ -180,46 +195,64 @@ func TestRefusals(t *testing.T) {
 	const key = "$MODEL_KEY"
 	objects := engines.Git(t, repo, "count-objects")
 	for command, want := range map[string]string{
-		"mkdir -p .github/workflows; echo x > .github/workflows/new.yml":         "makes programs run elsewhere",
-		"rm .github/workflows/ci.yml":                                            "makes programs run elsewhere",
-		"mkdir .GITHUB; mv .github/workflows .GITHUB/workflows":                  "makes programs run elsewhere",
-		"echo x > .gitlab-ci.yml":                                                "makes programs run elsewhere",
-		"mkdir .husky; echo x > .husky/pre-commit":                               "makes programs run elsewhere",
-		"echo '[submodule \"x\"]' > .gitmodules":                                 "submodules",
-		"git init -q inner && echo x > inner/new.md":                             "does not have a commit",
-		"git init -q --bare sub/.git":                                            "does not have a commit",
-		"mkdir inner; echo 'gitdir: /srv/docs.git' > inner/.GIT":                 "invalid path",
-		"git clone -q . inner":                                                   "is a repository inside",
-		"printf x > '.gi\u200ct'":                                                "invalid path",
-		"echo x > aux":                                                           "Windows cannot",
-		"echo x > '.gitmodules '":                                                "submodules",
-		"echo x > .lfsconfig":                                                    "Git LFS",
-		"mkdir ci; echo x > ci/Jenkinsfile":                                      "AGENT_ALLOW=ci permits",
-		"echo x > netlify.toml":                                                  "AGENT_ALLOW=hosts permits",
-		"echo x > .lefthook.yaml":                                                "AGENT_ALLOW=hooks permits",
-		"mkdir .VSCODE; echo x > .VSCODE/tasks.json":                             "AGENT_ALLOW=editors permits",
-		"ln -s docs .claude":                                                     "AGENT_ALLOW=editors permits",
-		"mkdir .vſcode; echo x > .vſcode/tasks.json":                             "AGENT_ALLOW=editors permits",
-		"mkdir -p a; echo x > a/deploy.cfg":                                      "AGENT_REFUSE",
-		"echo x > Readme.md":                                                     "same name as \"readme.md\"",
-		"mkdir -p A/b; echo x > A/b/new.md":                                      "same name as \"a",
-		"echo x > café.md; echo x > café.md":                                    "same name as",
-		"echo x > tWINS":                                                         "same name as",
-		"mv readme.md Readme.md; mv a A":                                         "",
-		"echo x > twins/new.md; echo x > Twins/y.md":                             "",
-		"truncate -s 40M big; truncate -s 40M large":                             "JOB_DISK",
-		"ln -s /etc/passwd link":                                                 "is a link out",
-		"ln -s ../x link":                                                        "is a link out",
-		"mkdir z; ln -s .. z/w; ln -s z/w/.. link":                               "is a link out",
-		"ln -s .git/config link":                                                 "is a link out",
-		"echo before " + key + " after > new.md":                                 "contains a secret",
-		"seq 30000 > new.md; printf %s " + key + " >> new.md":                    "contains a secret",
-		"echo x > x" + key:                                                       "has a secret",
-		"ln -s x" + key + " link":                                                "contains a secret",
-		"ln -s b/up.md a/link; ln -s ../../readme.md a/b/link":                   "",
-		"ln -s no/such/file link; echo $MODEL_NAME > small.md":                   "",
-		"mkdir ignored; git init -q ignored/inner; echo x > new.md":              "",
-		"mkdir -p docs/.github/workflows; echo x > docs/.github/workflows/y.yml": "",
+		"mkdir -p .github/workflows; echo x > .github/workflows/new.yml":               "makes programs run elsewhere",
+		"rm .github/workflows/ci.yml":                                                  "makes programs run elsewhere",
+		"mkdir .GITHUB; mv .github/workflows .GITHUB/workflows":                        "makes programs run elsewhere",
+		"echo x > .gitlab-ci.yml":                                                      "makes programs run elsewhere",
+		"mkdir .husky; echo x > .husky/pre-commit":                                     "makes programs run elsewhere",
+		"echo '[submodule \"x\"]' > .gitmodules":                                       "submodules",
+		"git init -q inner && echo x > inner/new.md":                                   "does not have a commit",
+		"git init -q --bare sub/.git":                                                  "does not have a commit",
+		"mkdir inner; echo 'gitdir: /srv/docs.git' > inner/.GIT":                       "invalid path",
+		"git clone -q . inner":                                                         "is a repository inside",
+		"printf x > '.gi\u200ct'":                                                      "invalid path",
+		"echo x > aux":                                                                 "Windows cannot",
+		"echo x > '.gitmodules '":                                                      "submodules",
+		"echo x > .lfsconfig":                                                          "Git LFS",
+		"mkdir ci; echo x > ci/Jenkinsfile":                                            "AGENT_ALLOW=ci permits",
+		"echo x > netlify.toml":                                                        "AGENT_ALLOW=hosts permits",
+		"echo x > .lefthook.yaml":                                                      "AGENT_ALLOW=hooks permits",
+		"mkdir .VSCODE; echo x > .VSCODE/tasks.json":                                   "AGENT_ALLOW=editors permits",
+		"ln -s docs .claude":                                                           "AGENT_ALLOW=editors permits",
+		"mkdir .vſcode; echo x > .vſcode/tasks.json":                                   "AGENT_ALLOW=editors permits",
+		"mkdir -p a; echo x > a/deploy.cfg":                                            "AGENT_REFUSE",
+		"echo x > Readme.md":                                                           "same name as \"readme.md\"",
+		"mkdir -p A/b; echo x > A/b/new.md":                                            "same name as \"a",
+		"echo x > café.md; echo x > café.md":                                          "same name as",
+		"echo x > tWINS":                                                               "same name as",
+		"mv readme.md Readme.md; mv a A":                                               "",
+		"echo x > twins/new.md; echo x > Twins/y.md":                                   "",
+		"truncate -s 40M big; truncate -s 40M large":                                   "JOB_DISK",
+		"ln -s /etc/passwd link":                                                       "is a link out",
+		"ln -s ../x link":                                                              "is a link out",
+		"mkdir z; ln -s .. z/w; ln -s z/w/.. link":                                     "is a link out",
+		"ln -s .git/config link":                                                       "is a link out",
+		"echo before " + key + " after > new.md":                                       "contains a secret",
+		"seq 30000 > new.md; printf %s " + key + " >> new.md":                          "contains a secret",
+		"echo x > x" + key:                                                             "has a secret",
+		"ln -s x" + key + " link":                                                      "contains a secret",
+		"ln -s b/up.md a/link; ln -s ../../readme.md a/b/link":                         "",
+		"ln -s no/such/file link; echo $MODEL_NAME > small.md":                         "",
+		"mkdir ignored; git init -q ignored/inner; echo x > new.md":                    "",
+		"mkdir -p n/objects n/refs; echo x | tee n/HEAD n/objects/x >n/refs/x":         "is in a repository inside",
+		"mkdir -p n/refs n/Objects; echo x | tee n/head n/Objects/x >n/refs/x":         "is in a repository inside",
+		"mkdir n; ln -s ../a n/objects; ln -s ../a n/refs; echo x >n/HEAD":             "is in a repository inside",
+		"mkdir n; echo x >n/HEAD; echo ../a >n/commondir":                              "is in a repository inside",
+		"mkdir bare/two/refs; echo x >bare/two/refs/x":                                 "is in a repository inside",
+		"echo x >bare/all/config":                                                      "is in a repository inside",
+		"mkdir bare/all/hooks; echo x >bare/all/hooks/x":                               "is in a repository inside",
+		"echo x >bare/two/config; rm -r bare/all":                                      "",
+		"echo x >tools/vscode/new.json":                                                "ALLOW=editors permits",
+		"rm tools/vscode/tasks.json":                                                   "ALLOW=editors permits",
+		"echo x >>tools/gl.yml":                                                        "ALLOW=ci permits",
+		"rm tools/gl.yml; ln -s ../x.md tools/gl.yml":                                  "ALLOW=ci permits",
+		"rm tools/first; ln -s ../x.md tools/first":                                    "ALLOW=ci permits",
+		"echo x >shared/skills/new.md":                                                 "ALLOW=editors permits",
+		"mkdir tools/hooks; echo x >tools/hooks/x":                                     "ALLOW=editors permits",
+		"mkdir v1; echo x >v1/new.js":                                                  "ALLOW=hosts permits",
+		"echo x >x.md":                                                                 "AGENT_REFUSE",
+		"echo x >tools/new.md; rm a/self; mkdir v1; echo x >v1/x.md; echo x >shared/x": "",
+		"mkdir -p docs/.github/workflows; echo x > docs/.github/workflows/y.yml":       "",
 	} {
 		r := openRepo(t, RepoOptions{Path: repo, Command: command, Env: []string{"MODEL_KEY", "MODEL_NAME"},
 			Refuse: []string{"deploy.*"}, MaxDisk: 64 << 20})
@@ -238,6 +271,34 @@ func TestRefusals(t *testing.T) {
 	result, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x"})
 	if err != nil || result.Output != "[redacted]\n" {
 		t.Errorf("allowed: %v, output %q", err, result.Output)
+	}
+}
+
+// TestGuardedNames: what a kind guards, also by a short name of Windows; names like these are allowed.
+func TestGuardedNames(t *testing.T) {
+	for kind, names := range map[string]string{
+		AllowCI: ".taskcluster.yml .rultor.yml .magnum-ci.yml .shippable.yml .packit.yaml .copr/Makefile .ci.yaml " +
+			".tangled/workflows/x.yml .eas/workflows/x.yml app/ci_scripts/ci_post_clone.sh .radicle/native.yaml " +
+			"buildkite.yml renovate.json .github/renovate.json5 .renovaterc .github/WORKFL~1/x.yml JENKIN~1",
+		AllowHosts: "out/_worker.js functions/x/y.md api/x.js api/a/b/c.mts api/x.jsx api/a.py api/x/a.go api/a.rb " +
+			".cpanel.yml .deployment .ebextensions/x.config apprunner.yaml staticwebapp.config.json docs/.htaccess " +
+			"docs/.user.ini project.toml NETLIF~1.TOM",
+		AllowHooks: "githooks/x git-hooks/x .git_hooks/x prek.toml hk.pkl .config/hk.pkl .cargo-husky/hooks/x " +
+			".captainhook.json .rusty-hook.toml docs/.hg/hgrc .jj/repo/config.toml HUSKY~1/pre-commit",
+		AllowEditors: ".run/x.run.xml launch.vs.json .theia/tasks.json .lvimrc .local.vimrc .nvim/x .helix/x " +
+			".neoconf.json .autoenv.zsh .tool-versions mise/config.toml .openhands/setup.sh .opencode.json " +
+			".augment/settings.json .rovodev/config.yml .claude-plugin/plugin.json .continuerc.json " +
+			".flox/env/manifest.toml devenv.nix .clinerules/hooks/x VSCODE~1/tasks.json x/claude~2/x " +
+			"VS0F3A~1/tasks.json",
+		"": "docs/functions/x.js api/index.md docs/api/x.js .env .clinerules/x.md hooks/x vscode/x docs/~1 " +
+			"docs/readme~1 VSCODE~x/x .github/ISSUE_TEMPLATE/x.md",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			err := refusePath((&Repo{}).guards(), name, false)
+			if kind == "" && err != nil || kind != "" && (err == nil || !strings.Contains(err.Error(), "ALLOW="+kind+" ")) {
+				t.Errorf("%s: %v, want %q", name, err, kind)
+			}
+		}
 	}
 }
 

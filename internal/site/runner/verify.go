@@ -107,7 +107,7 @@ func (r *Repo) publish(ctx context.Context, w *workplace, message, start, tree s
 func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 	var blobs, names, added, gone []string
 	fields := strings.Split(strings.TrimSuffix(changes, "\x00"), "\x00")
-	secrets := r.secrets()
+	secrets, guards := r.secrets(), r.guards()
 	for i := 0; i+1 < len(fields); i += 2 {
 		// ":100644 120000 <before> <after> M"
 		meta, name := strings.Fields(strings.TrimPrefix(fields[i], ":")), fields[i+1]
@@ -124,7 +124,7 @@ func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 		if after == modeRepo {
 			return refused(name, "is a repository inside the repository")
 		}
-		if err := r.refusePath(name, after == modeLink); err != nil {
+		if err := refusePath(guards, name, after == modeLink); err != nil {
 			return err
 		}
 		if after == modeNone {
@@ -142,27 +142,32 @@ func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 		}
 		blobs, names = append(blobs, blob), append(names, name)
 	}
-	if len(blobs) == 0 {
-		return nil
-	}
-	if err := refuseTwins(ctx, g, tree, added, gone); err != nil {
+	all, links, err := listTree(ctx, g, tree)
+	if err != nil {
 		return err
 	}
-	list := strings.Join(blobs, "\n") + "\n"
+	if err := refuseTwins(all, added, gone); err != nil {
+		return err
+	}
+	if err := refuseRepositories(all, slices.Concat(names, gone)); err != nil {
+		return err
+	}
+	list := strings.Join(append(blobs, ""), "\n")
 	if err := r.refuseSizes(ctx, g, list, names); err != nil {
 		return err
 	}
-	for i := 0; i+1 < len(fields); i += 2 {
-		meta, name := strings.Fields(fields[i]), fields[i+1]
-		if meta[1] != modeLink {
-			continue
-		}
-		target := &head{max: maxLink}
-		if err := g.stream(ctx, target, "", "cat-file", "blob", meta[3]); err != nil {
-			return err
-		}
-		if target.cut || leaves(name, target.kept.String()) {
+	targets, err := linkTargets(ctx, g, links)
+	if err != nil {
+		return err
+	}
+	behind := behindLinks(guards, targets)
+	for _, name := range slices.Concat(names, gone) {
+		target, isLink := targets[name]
+		if isLink && (len(target) > maxLink || leaves(name, target)) {
 			return refused(name, "is a link out of the repository")
+		}
+		if err := refuseGuarded(behind, name, isLink); err != nil {
+			return err
 		}
 	}
 	if len(secrets) == 0 {
@@ -175,21 +180,81 @@ func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 	return refused(strings.Join(names, ", "), "contains a secret of the agent's environment")
 }
 
-// refuseTwins refuses files of tree that were added beside files or directories whose names are the same on macOS or
+// treeLink is a symbolic link of a tree: its path and the object with its target.
+type treeLink struct{ path, object string }
+
+// listTree returns the paths of a tree's files, and its links.
+func listTree(ctx context.Context, g git, tree string) (all []string, links []treeLink, err error) {
+	var out bytes.Buffer
+	if err := g.stream(ctx, &out, "", "ls-tree", "-r", "-z", "--full-tree", tree); err != nil {
+		return nil, nil, err
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(out.String(), "\x00"), "\x00") {
+		meta, name, _ := strings.Cut(line, "\t") // "120000 blob <object>"
+		all = append(all, name)
+		if object, ok := strings.CutPrefix(meta, modeLink+" blob "); ok {
+			links = append(links, treeLink{name, object})
+		}
+	}
+	return all, links, nil
+}
+
+// linkTargets returns what links lead to, by their paths. What is too long for a target is cut behind maxLink.
+func linkTargets(ctx context.Context, g git, links []treeLink) (map[string]string, error) {
+	found := map[string]string{}
+	if len(links) == 0 {
+		return found, nil
+	}
+	var objects strings.Builder
+	for _, l := range links {
+		objects.WriteString(l.object + "\n")
+	}
+	out := &head{max: len(links) * (maxLink + 100)}
+	if err := g.stream(ctx, out, objects.String(), "cat-file", "--batch"); err != nil {
+		return nil, err
+	}
+	text := out.kept.String()
+	for _, l := range links {
+		header, rest, _ := strings.Cut(text, "\n") // "<object> blob <size>"
+		size, err := strconv.Atoi(header[strings.LastIndexByte(header, ' ')+1:])
+		if err != nil || size >= len(rest) {
+			return nil, refused(l.path, "is a link whose target is too long, or is beside such a link")
+		}
+		found[l.path], text = rest[:min(size, maxLink+1)], rest[size+1:]
+	}
+	return found, nil
+}
+
+// refuseRepositories refuses changes below directories of a tree that git takes for repositories, with settings that
+// name programs: they have HEAD, objects and refs, or say where the latter two are. At the top git takes .git first.
+func refuseRepositories(all, changed []string) error {
+	has := map[string]bool{}
+	for _, name := range all {
+		for name = plainPath(name); name != "." && !has[name]; name = path.Dir(name) {
+			has[name] = true
+		}
+	}
+	for _, name := range changed {
+		for dir := path.Dir(plainPath(name)); dir != "." && dir != "/"; dir = path.Dir(dir) {
+			if has[dir+"/head"] && (has[dir+"/objects"] && has[dir+"/refs"] || has[dir+"/commondir"]) {
+				return refused(name, "is in a repository inside the repository: a directory with HEAD, objects and refs")
+			}
+		}
+	}
+	return nil
+}
+
+// refuseTwins refuses files of a tree that were added beside files or directories whose names are the same on macOS or
 // Windows: there, one of them replaces the other. Names that had such a twin before are allowed.
-func refuseTwins(ctx context.Context, g git, tree string, added, gone []string) error {
+func refuseTwins(all, added, gone []string) error {
 	if len(added) == 0 {
 		return nil
-	}
-	var list bytes.Buffer
-	if err := g.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--name-only", "--full-tree", tree); err != nil {
-		return err
 	}
 	isNew, before, spellings := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, name := range added {
 		isNew[name] = true
 	}
-	for name := range strings.SplitSeq(list.String(), "\x00") {
+	for _, name := range all {
 		for ; !isNew[name] && name != "." && !before[name]; name = path.Dir(name) {
 			before[name], spellings[plainPath(name)] = true, name
 		}
@@ -235,8 +300,8 @@ func (r *Repo) refuseSizes(ctx context.Context, g git, list string, names []stri
 	return nil
 }
 
-// refusePath refuses a file that no agent may change, or that r does not allow.
-func (r *Repo) refusePath(name string, link bool) error {
+// refusePath refuses a file that no agent may change, or that guards match.
+func refusePath(guards []guard, name string, link bool) error {
 	plain := plainPath(name)
 	for part := range strings.SplitSeq(plain, "/") {
 		switch {
@@ -248,18 +313,7 @@ func (r *Repo) refusePath(name string, link bool) error {
 			return refused(name, "says where Git LFS sends requests")
 		}
 	}
-	for _, kind := range Allowed {
-		if slices.Contains(r.options.Allow, kind) {
-			continue
-		}
-		if slices.ContainsFunc(guarded[kind], func(p string) bool { return matches(p, plain, link) }) {
-			return refused(name, "makes programs run elsewhere; DOCGAUGE_SITE_AGENT_ALLOW="+kind+" permits it")
-		}
-	}
-	if slices.ContainsFunc(r.options.Refuse, func(p string) bool { return matches(p, plain, link) }) {
-		return refused(name, "is one of DOCGAUGE_SITE_AGENT_REFUSE")
-	}
-	return nil
+	return refuseGuarded(guards, name, link)
 }
 
 // leaves reports whether a link at name could lead out of the repository: if it is absolute, goes up
