@@ -238,6 +238,7 @@ func TestRefusals(t *testing.T) {
 		"mkdir -p n/refs n/Objects; echo x | tee n/head n/Objects/x >n/refs/x":         "is in a repository inside",
 		"mkdir n; ln -s ../a n/objects; ln -s ../a n/refs; echo x >n/HEAD":             "is in a repository inside",
 		"mkdir n; echo x >n/HEAD; echo ../a >n/commondir":                              "is in a repository inside",
+		"cp -r .git/HEAD .git/objects .git/refs .; echo x >refs/x; echo x >objects/x":  "is in a repository inside",
 		"mkdir bare/two/refs; echo x >bare/two/refs/x":                                 "is in a repository inside",
 		"echo x >bare/all/config":                                                      "is in a repository inside",
 		"mkdir bare/all/hooks; echo x >bare/all/hooks/x":                               "is in a repository inside",

@@ -226,7 +226,8 @@ func linkTargets(ctx context.Context, g git, links []treeLink) (map[string]strin
 }
 
 // refuseRepositories refuses changes below directories of a tree that git takes for repositories, with settings that
-// name programs: they have HEAD, objects and refs, or say where the latter two are. At the top git takes .git first.
+// name programs: they have HEAD, objects and refs, or say where the latter two are. So it does at the top, where a copy
+// of the files lacks .git.
 func refuseRepositories(all, changed []string) error {
 	has := map[string]bool{}
 	for _, name := range all {
@@ -235,8 +236,10 @@ func refuseRepositories(all, changed []string) error {
 		}
 	}
 	for _, name := range changed {
-		for dir := path.Dir(plainPath(name)); dir != "." && dir != "/"; dir = path.Dir(dir) {
-			if has[dir+"/head"] && (has[dir+"/objects"] && has[dir+"/refs"] || has[dir+"/commondir"]) {
+		for dir := plainPath(name); dir != "."; {
+			dir = path.Dir(dir)
+			in := func(part string) bool { return has[path.Join(dir, part)] }
+			if in("head") && (in("objects") && in("refs") || in("commondir")) {
 				return refused(name, "is in a repository inside the repository: a directory with HEAD, objects and refs")
 			}
 		}
