@@ -196,18 +196,25 @@ func (q *torturedQueue) operate() (paused bool) {
 	for _, job := range list.Jobs {
 		if wait := time.Until(job.Blocked); job.State == journal.Pending && wait > 0 &&
 			(wait < time.Minute || wait > time.Hour) { // by a clock that was ahead
-			q.releases++
-			q.release(job.Job)
+			q.release(strconv.FormatInt(job.Seq, 10))
+		}
+	}
+	asked := map[string]bool{}
+	for _, p := range q.plan() {
+		if p.Why == "forbidden" && !asked[p.Project] { // its project was refused for a while
+			asked[p.Project] = true
+			q.release(p.ID)
 		}
 	}
 	return paused
 }
 
 // release may come too late: the job has been sent by then.
-func (q *torturedQueue) release(job journal.Job) {
-	code, _, log := q.try(q.t, "jobs", "release", strconv.FormatInt(job.Seq, 10))
+func (q *torturedQueue) release(job string) {
+	q.releases++
+	code, _, log := q.try(q.t, "jobs", "release", job)
 	if code != exitDone && code != exitUsage {
-		q.t.Errorf("jobs release %d: exit code %d\n%s", job.Seq, code, log)
+		q.t.Errorf("jobs release %s: exit code %d\n%s", job, code, log)
 	}
 }
 
