@@ -70,6 +70,7 @@ var values = []valueOf{
 	{`^docgauge_previous.*dedup`, 84}, {`^docgauge_previous.*human`, 64}, {`^docgauge_previous.*ai`, 30},
 	{`page_visitors_dedup.*guide`, 24}, {`page_visitors.*guide.*ai`, 5},
 	{`prompts.*prj_a.*pending`, 2}, {`prompts.*prj_b.*pending`, 1}, {`queue_paused.*failing`, 1}, {`queue_paused`, 0},
+	{`project_refused`, 0},
 	{`jobs_finished_total.*prj_a.*pr"`, 3}, {`jobs_finished_total`, 0},
 	{`pull_request_cost`, 1.27}, {`pull_requests.*prj_a.*open`, 1}, {`pull_requests.*prj_b.*open`, 2},
 	{`cap_used.*day`, 3}, {`cap_limit.*day`, 10},
