@@ -73,10 +73,10 @@ func checkAgent(r Record) error {
 	return fmt.Errorf("agent %q: the site has no row of paths that were not found", r.Texts[1])
 }
 
-// countAgents counts the rows of agents of a window, in their order: those of the site, which have
-// no path, come first. Of the sum, Rows counts those with a path, and Implausible those that have fewer requests
-// than readers, or more readers than the site has of that agent and audience. Largest and Added are
-// over the rows of the site, and have no Total: see [Sum.Bounds].
+// countAgents counts the agent rows of a window in their order: rows of the site, without a path, come first.
+// Sum.Rows counts the rows with a path. Sum.Implausible counts rows with fewer requests than readers, or with more
+// readers than the site has of the same agent and audience. Sum.Largest and Sum.Added are over the rows of the site,
+// and their Total is 0: see [Sum.Bounds].
 func countAgents(sum *Sum) func(Record) {
 	site := map[[2]string]int64{} // readers, by agent and audience
 	return func(r Record) {

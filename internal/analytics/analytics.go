@@ -32,7 +32,23 @@ type Totals struct {
 // Fields are the counts, in the order of the columns.
 func (t *Totals) Fields() []*int64 { return fieldsOf(reflect.ValueOf(t).Elem()).Counts }
 
-// TotalsNames are the names of the counts.
+// Pointers are the counts as destinations of a scan, in the order of [TotalsNames].
+func (t *Totals) Pointers() (into []any) {
+	for _, n := range t.Fields() {
+		into = append(into, n)
+	}
+	return into
+}
+
+// Values are the counts, in the order of [TotalsNames].
+func (t Totals) Values() (values []any) {
+	for _, n := range t.Fields() {
+		values = append(values, *n)
+	}
+	return values
+}
+
+// TotalsNames are the names of the counts of [Totals], in the order of [Totals.Fields].
 var TotalsNames = sync.OnceValue(func() (names []string) {
 	for _, c := range columnsOf(reflect.TypeFor[Totals]()) {
 		names = append(names, c.Name)
@@ -137,8 +153,8 @@ const PageRows = 250
 type Page struct {
 	// Offset is the number of rows skipped before this page.
 	Offset int
-	// Totals are the totals of a report whose totals are counts, Site those of a report whose totals are rows
-	// ([Shape.Site]).
+	// Totals holds the totals if the report has counts for them. Site holds them if the report has rows for them:
+	// see [Shape.Site].
 	Totals Totals
 	Site   []Record
 	Rows   []Record

@@ -168,14 +168,6 @@ func (s *Shape) Counter(sum *Sum) func(Record) {
 	return s.counter(sum)
 }
 
-// CountNames are the names of the counts.
-func (s *Shape) CountNames() (names []string) {
-	for _, c := range s.Columns[s.texts+s.truths:] {
-		names = append(names, c.Name)
-	}
-	return names
-}
-
 // IsOfSite reports whether a row is a row of the site.
 func (s *Shape) IsOfSite(r Record) bool { return s.Site && r.Path() == "" }
 

@@ -131,7 +131,7 @@ func (w *countedWrites) Write(p []byte) (int, error) {
 
 func TestSmallFileIsOneWrite(t *testing.T) {
 	var writes countedWrites
-	err := write(&writes, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error {
+	err := write(&writes, totalsSchema(), func(w *file.Writer) error {
 		return encodeTotals(w,
 			sample())
 	})
@@ -290,7 +290,7 @@ func TestFullDisk(t *testing.T) {
 	out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	check(t, err)
 	defer out.Close()
-	err = write(out, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error {
+	err = write(out, totalsSchema(), func(w *file.Writer) error {
 		return encodeTotals(w,
 			sample())
 	})
@@ -371,7 +371,7 @@ func TestCRCInAPath(t *testing.T) {
 func TestNewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w")
 	err := create(path, func(out *os.File) error {
-		return write(out, totalsSchema(sample().Report.Shape()), func(w *file.Writer) error {
+		return write(out, totalsSchema(), func(w *file.Writer) error {
 			if err := w.AppendKeyValueMetadata(keyPrefix+"schema_version", "2"); err != nil {
 				return err
 			}

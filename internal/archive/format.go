@@ -40,16 +40,16 @@ const (
 // files are written concurrently.
 
 // totalsSchema is the columns of a totals file.
-func totalsSchema(s *analytics.Shape) *schema.GroupNode {
+func totalsSchema() *schema.GroupNode {
 	var counts schema.FieldList
-	for _, name := range s.CountNames() {
+	for _, name := range analytics.TotalsNames() {
 		counts = append(counts, integer(name))
 	}
 	return group(keyColumns(), counts, readingColumns(), schema.FieldList{integer("page_count")})
 }
 
-// pathIndex is the index of the first column after those of the key: path in a file of rows, the first count in a
-// totals file.
+// pathIndex is the index of the column that follows the key columns. In a file of rows this is path, in a totals
+// file the first count.
 const pathIndex = 4
 
 func keyColumns() schema.FieldList {
@@ -137,7 +137,7 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 }
 
 // totalsKey is the key of the count of totals at i, without the prefix.
-func totalsKey(s *analytics.Shape, i int) string { return "totals_" + s.CountNames()[i] }
+func totalsKey(i int) string { return "totals_" + analytics.TotalsNames()[i] }
 
 // pairs is the key-value metadata of a file, in its fixed order, but for the CRC.
 func (f Footer) pairs() [][2]string {
@@ -152,7 +152,7 @@ func (f Footer) pairs() [][2]string {
 		totals = append(totals, [2]string{keyPrefix + "site_rows", count(f.SiteRows)})
 	} else {
 		for i, n := range rev.Totals.Fields() {
-			totals = append(totals, [2]string{keyPrefix + totalsKey(shape, i), count(*n)})
+			totals = append(totals, [2]string{keyPrefix + totalsKey(i), count(*n)})
 		}
 	}
 	pairs := slices.Concat([][2]string{
@@ -240,9 +240,9 @@ func readMetadata(find func(key string) *string) (foot Footer, err error) {
 			return time.Parse(timeLayout, s)
 		}),
 	}
-	if shape := report.Shape(); !shape.Site {
+	if !report.Shape().Site {
 		for i, n := range foot.Totals.Fields() {
-			*n = f.integer(totalsKey(shape, i), 64)
+			*n = f.integer(totalsKey(i), 64)
 		}
 	} else if foot.SiteRows = f.integer("site_rows", 64); foot.SiteRows < 0 && f.err == nil {
 		f.err = fmt.Errorf("metadata %ssite_rows: %d, must be 0 or more", keyPrefix, foot.SiteRows)

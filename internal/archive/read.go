@@ -198,7 +198,7 @@ func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
 		return foot, checkRows(meta, foot.SiteRows+max(foot.Rows, 0))
 	case shape.Site:
 		return foot, fmt.Errorf("columns are not those of an %s file", foot.Table)
-	case root.Equals(totalsSchema(shape)):
+	case root.Equals(totalsSchema()):
 		foot.Table = TotalsTable
 		return foot, checkRows(meta, 1)
 	}

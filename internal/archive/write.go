@@ -75,7 +75,7 @@ func WriteTotals(path string, rev analytics.Revision) error {
 			err = fmt.Errorf("%s: the report has no totals beside its rows", rev.Key)
 		}
 		if err == nil {
-			err = write(out, totalsSchema(rev.Report.Shape()), func(w *file.Writer) error { return encodeTotals(w, rev) })
+			err = write(out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
 		}
 		if err == nil {
 			err = out.Sync()
@@ -97,7 +97,7 @@ func encode(
 	}
 	if !foot.HasRows() {
 		foot.Table = TotalsTable
-		err = write(to, totalsSchema(shape), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
+		err = write(to, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
 		return foot, err
 	}
 	foot.Table = shape.Name

@@ -40,9 +40,9 @@ echo '{"type":"result","subtype":"success","total_cost_usd":0.25,"session_id":"s
 [ "$what" != fail ]
 `
 
-// TestTortureRunner: the real binary carries out jobs, in a jail, is killed at random moments, and its clock is
-// wrong now and then. In the end each job that was accepted has one end, that of its prompts; each that changed something has one branch with
-// each change once, and one pull request; no other branch, file or process is left.
+// TestTortureRunner kills the real binary at random moments while it carries out jobs in a jail, now and then with a
+// wrong clock. Then each accepted job has ended once, as its prompts say; each job that changed something has one
+// branch, with each change once, and one pull request; no other branch, file or process is left.
 func TestTortureRunner(t *testing.T) {
 	w := newTorturedRunner(t)
 	jobs := max(2, *runnerKills*2/3)

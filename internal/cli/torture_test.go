@@ -155,12 +155,12 @@ type gate struct {
 	mu      sync.Mutex
 	refused string // a project or a report
 	status  int
-	ahead   time.Duration // by how much docgauge's clock is ahead; negative for behind
+	ahead   time.Duration // offset of docgauge's clock; negative = behind
 	known   bool          // by the service's Date
 	drawn   map[string]int
 }
 
-// wrongClocks are by how much the clocks of tortures are ahead.
+// wrongClocks are the offsets of docgauge's clock that the tortures draw from.
 var wrongClocks = []time.Duration{-48 * time.Hour, -25 * time.Hour, -2 * time.Hour, 2 * time.Hour, 5 * time.Hour,
 	72 * time.Hour, 50 * 24 * time.Hour}
 

@@ -39,22 +39,6 @@ func daysColumns(k *analytics.Key, more ...any) []any {
 	return append([]any{&k.Project, &k.Granularity, &k.From, &k.To}, more...)
 }
 
-// pointers are the fields that the columns of totals are read into.
-func pointers(t *analytics.Totals) (fields []any) {
-	for _, n := range t.Fields() {
-		fields = append(fields, n)
-	}
-	return fields
-}
-
-// counts are the values of the columns of totals.
-func counts(t analytics.Totals) (values []any) {
-	for _, n := range t.Fields() {
-		values = append(values, *n)
-	}
-	return values
-}
-
 // marks has a place for each of the values.
 func marks(values []any) string { return "(?" + strings.Repeat(",?", len(values)-1) + ")" }
 
@@ -97,7 +81,7 @@ func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 	columns := func(r *row) []any {
 		e := &r.entry
 		return append(windowColumns(&e.Key, &e.Number, &e.Settled, &e.Verified, &e.Rows),
-			append(pointers(&e.Totals), instant{&e.ExportedAt},
+			append(e.Totals.Pointers(), instant{&e.ExportedAt},
 				&e.Requests, &e.Checksum, &e.MovedRows, &e.RepeatedRows, &r.sink, instant{&r.at})...)
 	}
 	var e Entry
@@ -166,7 +150,7 @@ func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics
 }
 
 func (t *tx) insertRevision(r analytics.Revision, p analytics.Provenance) {
-	values := slices.Concat(window(r.Key, r.Number, r.Settled, r.Verified, r.Rows), counts(r.Totals),
+	values := slices.Concat(window(r.Key, r.Number, r.Settled, r.Verified, r.Rows), r.Totals.Values(),
 		[]any{r.ExportedAt.UnixMicro(), p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows})
 	t.exec(`INSERT INTO revisions VALUES `+marks(values)+` ON CONFLICT DO NOTHING`, values...)
 }

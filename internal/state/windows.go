@@ -12,14 +12,14 @@ import (
 // SetOpen keeps the totals of a running window, read at the given time, in place of the former
 // reading of its project and granularity.
 func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	values := days(k, append(counts(t), at.UnixMicro())...)
+	values := days(k, append(t.Values(), at.UnixMicro())...)
 	return db.exec(ctx, `INSERT OR REPLACE INTO open_windows VALUES `+marks(values), values...)
 }
 
 // OpenWindows returns the readings of the running windows, in key order.
 func (db *DB) OpenWindows(ctx context.Context) ([]analytics.OpenWindow, error) {
 	return list(ctx, db, func(w *analytics.OpenWindow) []any {
-		return daysColumns(&w.Key, append(pointers(&w.Totals), instant{&w.ReadAt})...)
+		return daysColumns(&w.Key, append(w.Totals.Pointers(), instant{&w.ReadAt})...)
 	}, `SELECT * FROM open_windows ORDER BY project, granularity`)
 }
 
@@ -99,7 +99,7 @@ func (db *DB) SetPages(ctx context.Context, l PageList) error {
 		}
 		t.exec(`DELETE FROM pages WHERE project = ? AND granularity = ?`, l.Project, l.Granularity)
 		for i, p := range l.Pages {
-			values := append([]any{l.Project, l.Granularity, i, p.Path}, counts(p.Totals)...)
+			values := append([]any{l.Project, l.Granularity, i, p.Path}, p.Totals.Values()...)
 			t.exec(`INSERT INTO pages VALUES `+marks(values), values...)
 		}
 	})
@@ -113,7 +113,7 @@ func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
 		totals analytics.Totals
 	}
 	columns := func(r *row) []any {
-		return daysColumns(&r.list.Key, append([]any{&r.list.Revision, &r.path}, pointers(&r.totals)...)...)
+		return daysColumns(&r.list.Key, append([]any{&r.list.Revision, &r.path}, r.totals.Pointers()...)...)
 	}
 	totals := "ifnull(p." + strings.Join(analytics.TotalsNames(), ", 0), ifnull(p.") + ", 0)"
 	var out []PageList

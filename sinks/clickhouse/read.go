@@ -189,7 +189,7 @@ func (ses *session) shown(ctx context.Context, condition string) (out []analytic
 		var exported int64
 		var into []any
 		if !ses.of.Site {
-			into = countsInto(&rev.Totals)
+			into = rev.Totals.Pointers()
 		}
 		into = append(into, &rev.Rows, &rev.Number, &settled, &verified, &exported)
 		err := rows.Scan(key.Into(into...)...)
@@ -304,11 +304,11 @@ func (ses *session) sums(ctx context.Context, condition string) (map[analytics.K
 		key := sinks.ScannedKey{Report: ses.of.report}
 		var checksum uint64
 		s := summed{found: true}
-		err := rows.Scan(key.Into(slices.Concat([]any{&s.Rows, &checksum}, countsInto(&s.Largest),
+		err := rows.Scan(key.Into(slices.Concat([]any{&s.Rows, &checksum}, s.Largest.Pointers(),
 			[]any{&s.Implausible, &s.Example,
 				&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,
 				&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported},
-			countsInto(&s.Added))...)...)
+			s.Added.Pointers())...)...)
 		s.Checksum = analytics.Checksum(checksum)
 		for _, n := range s.Largest.Fields() {
 			*n = max(*n, 0)
@@ -317,14 +317,6 @@ func (ses *session) sums(ctx context.Context, condition string) (map[analytics.K
 		return err
 	})
 	return out, err
-}
-
-// countsInto is where the counts of t are scanned to.
-func countsInto(t *analytics.Totals) (into []any) {
-	for _, n := range t.Fields() {
-		into = append(into, n)
-	}
-	return into
 }
 
 // checksum is the checksum of the rows of a report (see [analytics.Checksum]).
@@ -345,7 +337,7 @@ func added(counts string) string {
 // sumsOfCounts adds up rows whose counts are [analytics.Totals].
 func sumsOfCounts(ses *session, condition string) string {
 	var least, most, largest, sums []string
-	for _, name := range ses.of.CountNames() {
+	for _, name := range analytics.TotalsNames() {
 		largest, sums = append(largest, "max("+name+")"), append(sums, added("greatest("+name+", 0)"))
 	}
 	for _, column := range ses.identifying() {
@@ -371,7 +363,7 @@ func sumsOfAgents(ses *session, condition string) string {
 		return fmt.Sprintf("if(audience = %s, of_site, toInt64(0))", quote(string(audience)))
 	}
 	// Of the totals only human and ai are known.
-	none := strings.Repeat(", toInt64(0)", len(new(analytics.Totals).Fields())-2)
+	none := strings.Repeat(", toInt64(0)", len(analytics.TotalsNames())-2)
 	return fmt.Sprintf(`
 SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), max(%[2]s), max(%[3]s)%[12]s,
        toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[4]s, %[5]s, %[6]s, %[7]s%[12]s

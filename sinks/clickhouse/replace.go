@@ -156,9 +156,7 @@ func (ses *session) insertMarkers(ctx context.Context, group []*delivery) error 
 		rev := d.Revision()
 		marker := []any{rev.Project, string(rev.Granularity), rev.From.Time(), rev.To.Time(), d.attempt}
 		if ses.of.totals != nil {
-			for _, n := range rev.Totals.Fields() {
-				marker = append(marker, *n)
-			}
+			marker = append(marker, rev.Totals.Values()...)
 		}
 		marker = append(marker, rev.Rows, rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified),
 			rev.ExportedAt.UnixMicro())

@@ -21,8 +21,8 @@ type statistics struct {
 // totalsStats is the statistics of the totals file of rev.
 func totalsStats(rev analytics.Revision) string {
 	s := newStatistics(rev, archive.TotalsTable, 1)
-	for i, n := range rev.Totals.Fields() {
-		s.exactly(rev.Report.Shape().CountNames()[i], *n)
+	for i, n := range rev.Totals.Values() {
+		s.exactly(analytics.TotalsNames()[i], n)
 	}
 	s.exactly("page_count", rev.Rows)
 	return s.text()

@@ -145,9 +145,7 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 		key := sinks.ScannedKey{Report: ses.of.report}
 		var into []any
 		if !ses.of.shape.Site {
-			for _, n := range rev.Totals.Fields() {
-				into = append(into, n)
-			}
+			into = rev.Totals.Pointers()
 		}
 		into = append(into, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)
 		err = row.Scan(key.Into(into...)...)

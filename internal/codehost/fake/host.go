@@ -24,7 +24,7 @@ import (
 	"github.com/docgauge/docgauge/internal/codehost"
 )
 
-// maxAsked bounds what Asked returns, for a host that nobody asks about it.
+// maxAsked is the most requests that Asked remembers, so that a host that runs for long takes little memory.
 const maxAsked = 1 << 16
 
 // DefaultLimit is GitHub's number of requests in an hour with a token.
@@ -47,7 +47,7 @@ type Host struct {
 	PerPage int
 	// Limit is the number of requests that GitHub answers in an hour, 0 = DefaultLimit.
 	Limit int
-	// File returns a file of the repository at a commit; false for a missing file. Nil = there are none.
+	// File returns a file of the repository at a commit, and false if the commit lacks it. Default: no file exists.
 	File func(ctx context.Context, commit, path string) ([]byte, bool, error)
 	// Fault, if set, is called before a request has its effect and, unless it returns true for that, after it,
 	// before the response: true means that it answered.
