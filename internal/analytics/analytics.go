@@ -30,7 +30,14 @@ type Totals struct {
 }
 
 // Fields are the counts, in the order of the columns.
-func (t *Totals) Fields() []*int64 { return fieldsOf(reflect.ValueOf(t).Elem()).Counts }
+func (t *Totals) Fields() []*int64 {
+	v := reflect.ValueOf(t).Elem()
+	fields := make([]*int64, v.NumField())
+	for i := range fields {
+		fields[i] = v.Field(i).Addr().Interface().(*int64)
+	}
+	return fields
+}
 
 // Pointers are the counts as destinations of a scan, in the order of [TotalsNames].
 func (t *Totals) Pointers() (into []any) {

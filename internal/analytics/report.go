@@ -290,8 +290,7 @@ func fieldsOf(row reflect.Value) (fields Fields) {
 		case reflect.Int64:
 			fields.Counts = append(fields.Counts, f.Addr().Interface().(*int64))
 		case reflect.Struct:
-			inner := fieldsOf(f)
-			fields.Counts = append(fields.Counts, inner.Counts...)
+			fields.Counts = append(fields.Counts, f.Addr().Interface().(*Totals).Fields()...)
 		}
 	}
 	return fields
