@@ -142,9 +142,17 @@ func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 		}
 		blobs, names = append(blobs, blob), append(names, name)
 	}
-	all, links, err := listTree(ctx, g, tree)
+	entries, err := listTree(ctx, g, tree)
 	if err != nil {
 		return err
+	}
+	var all []string
+	var links []treeEntry
+	for _, e := range entries {
+		all = append(all, e.path)
+		if e.mode == modeLink {
+			links = append(links, e)
+		}
 	}
 	if err := refuseTwins(all, added, gone); err != nil {
 		return err
@@ -180,27 +188,26 @@ func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 	return refused(strings.Join(names, ", "), "contains a secret of the agent's environment")
 }
 
-// treeLink is a symbolic link of a tree: its path and the object with its target.
-type treeLink struct{ path, object string }
+// treeEntry is a file, a link or a submodule of a tree.
+type treeEntry struct{ mode, object, path string }
 
-// listTree returns the paths of a tree's files, and its links.
-func listTree(ctx context.Context, g git, tree string) (all []string, links []treeLink, err error) {
+// listTree returns what is in a tree, or in the tree of a commit.
+func listTree(ctx context.Context, g git, tree string) (all []treeEntry, err error) {
 	var out bytes.Buffer
 	if err := g.stream(ctx, &out, "", "ls-tree", "-r", "-z", "--full-tree", tree); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for line := range strings.SplitSeq(strings.TrimSuffix(out.String(), "\x00"), "\x00") {
-		meta, name, _ := strings.Cut(line, "\t") // "120000 blob <object>"
-		all = append(all, name)
-		if object, ok := strings.CutPrefix(meta, modeLink+" blob "); ok {
-			links = append(links, treeLink{name, object})
+	for line := range strings.SplitSeq(out.String(), "\x00") {
+		if meta, name, ok := strings.Cut(line, "\t"); ok { // "100644 blob <object>"
+			mode, _, _ := strings.Cut(meta, " ")
+			all = append(all, treeEntry{mode, meta[strings.LastIndexByte(meta, ' ')+1:], name})
 		}
 	}
-	return all, links, nil
+	return all, nil
 }
 
 // linkTargets returns what links lead to, by their paths. What is too long for a target is cut behind maxLink.
-func linkTargets(ctx context.Context, g git, links []treeLink) (map[string]string, error) {
+func linkTargets(ctx context.Context, g git, links []treeEntry) (map[string]string, error) {
 	found := map[string]string{}
 	if len(links) == 0 {
 		return found, nil

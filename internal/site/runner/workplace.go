@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -252,23 +251,18 @@ func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree str
 // listed returns a line for each submodule of a commit, with its commit and its path, and a line for each file, with its
 // id.
 func (r *Repo) listed(ctx context.Context, commit string) (links string, files []byte, err error) {
-	var list bytes.Buffer
-	if err := r.git.stream(ctx, &list, "", "ls-tree", "-r", "-z", "--full-tree", commit); err != nil {
-		return "", nil, err
-	}
-	for entry := range strings.SplitSeq(list.String(), "\x00") {
-		meta, name, _ := strings.Cut(entry, "\t") // "100644 blob <id>\t<path>"
-		id := meta[strings.LastIndexByte(meta, ' ')+1:]
+	entries, err := listTree(ctx, r.git, commit)
+	for _, e := range entries {
 		switch {
-		case !strings.HasPrefix(meta, modeRepo):
-			files = append(append(files, id...), '\n')
-		case strings.Contains(name, "\n"):
-			return "", nil, fmt.Errorf("%.200q: is a submodule with a newline in its path, which jobs cannot keep", name)
+		case e.mode != modeRepo:
+			files = append(append(files, e.object...), '\n')
+		case strings.Contains(e.path, "\n"):
+			return "", nil, fmt.Errorf("%.200q: is a submodule with a newline in its path, which jobs cannot keep", e.path)
 		default:
-			links += id + " " + name + "\n"
+			links += e.object + " " + e.path + "\n"
 		}
 	}
-	return links, files, nil
+	return links, files, err
 }
 
 // bounded is a writer of at most left bytes.
