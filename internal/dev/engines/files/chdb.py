@@ -158,12 +158,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def fail(self, text):
-        self.close_connection = True
         try:  # a client that is still sending would not see the answer
             for _ in self.pieces:
                 pass
         except (CutOff, OSError):
-            pass
+            self.close_connection = True
         at = re.search(r"Code: (\d+)\.", text)
         code, text = (int(at[1]), text[at.start():]) if at else (1000, "Code: 1000. DB::Exception: %s. (POCO_EXCEPTION)" % text)
         try:
@@ -172,10 +171,10 @@ class Handler(BaseHTTPRequestHandler):
                     TAG, text, len(text.encode()) + 1, TAG)).encode())
                 self.wfile.write(b"0\r\n\r\n")
             else:
-                self.plain["Connection"] = "close"
+                self.close_connection, self.plain["Connection"] = True, "close"
                 self.whole(STATUS.get(code, 500), text + "\n", **{"X-ClickHouse-Exception-Code": str(code)})
         except OSError:
-            pass
+            self.close_connection = True
 
     def piece(self, data):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
