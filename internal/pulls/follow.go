@@ -9,7 +9,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 const (

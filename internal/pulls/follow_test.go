@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost/fake"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // maxRoots is in how many folders the navigation of the documentation is looked for.
