@@ -43,9 +43,6 @@ const (
 	patience = 7 * day
 )
 
-// notRead is the problem of a new pull request.
-const notRead = "it was not read yet"
-
 // pullStore keeps the pull requests. state.DB is one.
 type pullStore interface {
 	// FollowedPullRequests returns those that are not Final.
@@ -195,7 +192,7 @@ func (f *Follower) place(p *journal.PullRequest) bool {
 		return false
 	}
 	p.Next = now
-	forget(p, notRead)
+	forget(p, journal.NotRead)
 	return true
 }
 

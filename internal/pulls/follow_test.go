@@ -191,7 +191,8 @@ func TestPages(t *testing.T) {
 			return 0
 		})
 		b.run(3 * time.Minute)
-		if got := b.memory.rows[link(1)]; got.Mapped || got.State != journal.PullMerged {
+		if got := b.memory.rows[link(1)]; got.Mapped || got.State != journal.PullMerged ||
+			!slices.Equal(got.Pages, []string{"/site/docs/a"}) {
 			t.Errorf("%+v", got)
 		}
 		b.hub.refuse = nil

@@ -33,7 +33,8 @@ func TestList(t *testing.T) {
 	}{
 		"mapped": {nil, journal.PullRequest{State: isMerged, Changed: []string{"docs/a.mdx"}, Pages: []string{"/a"},
 			Mapped: true}, []string{"/a"}, ""},
-		"not mapped": {nil, journal.PullRequest{State: isMerged, Changed: []string{"b/index.mdx"}}, []string{"/b"}, ""},
+		"not mapped": {nil, journal.PullRequest{State: isMerged, Changed: []string{"b.mdx"}, Pages: []string{"/b"}},
+			[]string{"/b"}, ""},
 		"named": {[]string{"docs/c", "/b/"}, journal.PullRequest{State: isMerged, Changed: []string{"a.mdx"},
 			Pages: []string{"/a"}, Mapped: true}, []string{"/b", "/docs/c"}, ""},
 		"named and nothing else": {[]string{"/"}, journal.PullRequest{State: isMerged}, []string{"/"}, ""},
@@ -68,7 +69,8 @@ func TestList(t *testing.T) {
 func TestSelection(t *testing.T) {
 	merged := func(link, project string, days int) journal.PullRequest {
 		return journal.PullRequest{Link: link, Project: project, State: journal.PullMerged,
-			Merged: now.AddDate(0, 0, -days), Changed: []string{"a.mdx"}}
+			Merged: now.AddDate(0, 0, -days), Changed: []string{"a.mdx"},
+			Pages: []string{"/a"}}
 	}
 	s := store{
 		[]journal.Job{
