@@ -36,8 +36,8 @@ var (
 		"internal/state", "internal/budget", "internal/docsapi", "internal/codehost", "sinks",
 	}
 	useCases = []string{
-		"internal/export", "internal/jobs", "internal/pulls", "internal/prompts", "internal/coverage",
-		"internal/verify", "internal/query", "internal/events",
+		"internal/export", "internal/jobs", "internal/pulls", "internal/outcomes", "internal/prompts",
+		"internal/coverage", "internal/verify", "internal/query", "internal/events",
 	}
 	consumers   = []string{"exporter", "internal/web", "internal/mcp"}
 	composition = []string{"internal/cli", "internal/daemon"}
