@@ -140,7 +140,7 @@ $(ACTIONLINT):
 engines: # what the tests run against: ClickHouse, ZooKeeper, PostgreSQL, an S3 server, nginx, Caddy, DuckDB, pyarrow, Spark, statsmodels, MCP clients, axe-core
 	@sh sinks/parquet/testdata/install-readers.sh
 	@sh internal/dev/engines/install-delta.sh
-	@sh internal/pulls/testdata/install-statsmodels.sh
+	@sh internal/outcomes/testdata/install-statsmodels.sh
 	@sh internal/mcp/testdata/install-clients.sh
 	@sh internal/dev/engines/install.sh
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/prompts"
-	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
@@ -66,7 +66,7 @@ func (n numbers) Windows(
 
 // Outcomes returns what became of the readers of the pages that merges touched.
 func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, error) {
-	return pulls.Outcomes(ctx, n.app.State, n.app.Archive(), pulls.Selection{Projects: []string{project}})
+	return outcomes.Outcomes(ctx, n.app.State, n.app.Archive(), outcomes.Selection{Projects: []string{project}})
 }
 
 // Agents compares a window of agents with a former one, which may be nil, from the first sink that has them.

@@ -27,8 +27,8 @@ import (
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/prompts"
-	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/schedule"
@@ -226,7 +226,7 @@ func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), pulls.Selection{})
+	all, err := outcomes.Outcomes(ctx, opened.State, opened.Archive(), outcomes.Selection{})
 	if err != nil {
 		return err
 	}

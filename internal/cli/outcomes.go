@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -80,7 +80,7 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	var selected pulls.Selection
+	var selected outcomes.Selection
 	if o.project != "" {
 		known, err := knownProjects(ctx, c, opened.State)
 		jobs, failed := opened.State.Jobs(ctx)
@@ -97,7 +97,7 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 			return err
 		}
 	}
-	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), selected)
+	all, err := outcomes.Outcomes(ctx, opened.State, opened.Archive(), selected)
 	if all.Merges == nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
@@ -198,14 +198,14 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 	for _, p := range r.Projects {
 		projects = append(projects, p.ID)
 	}
-	wanted := pulls.Selection{Projects: projects}
+	wanted := outcomes.Selection{Projects: projects}
 	if r.From != nil {
 		wanted.Since = r.From.Time()
 	}
 	if r.To != nil {
 		wanted.Until = r.To.Time()
 	}
-	r.State.Outcomes, err = pulls.Outcomes(ctx, db, from, wanted)
+	r.State.Outcomes, err = outcomes.Outcomes(ctx, db, from, wanted)
 	return err
 }
 

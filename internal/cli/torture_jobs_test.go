@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // TestTortureJobs kills `docgauge jobs run` at random moments, the service throttles or

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // torturedPrompt is a prompt file, and how its job must end.

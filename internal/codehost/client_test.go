@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 func TestParse(t *testing.T) {

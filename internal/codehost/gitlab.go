@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // gitlabUser is an account.

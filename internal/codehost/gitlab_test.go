@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // paced returns a client with its own clock, and a function that reads as often as it

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // The keys of PullRequest.ETags. A resource without one was never read, or is to be read

@@ -19,7 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
@@ -270,13 +270,13 @@ func (d *daemon) outcomesLoop(ctx context.Context) {
 			first = true
 		default:
 		}
-		s := pulls.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-pulls.Recent)}
-		list, err := pulls.Merges(ctx, d.app.State, s)
+		s := outcomes.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-outcomes.Recent)}
+		list, err := outcomes.Merges(ctx, d.app.State, s)
 		if err != nil || !first && reflect.DeepEqual(list, known) {
 			return err
 		}
 		first, known = false, list
-		all, err := pulls.Outcomes(ctx, d.app.State, d.app.Archive(), s)
+		all, err := outcomes.Outcomes(ctx, d.app.State, d.app.Archive(), s)
 		if all.Merges != nil {
 			d.outcomes.change(func(o *view.Outcomes) { *o = all })
 			d.changed.Send()

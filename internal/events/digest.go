@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
@@ -105,8 +105,8 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 func (w *Watcher) outcomes(ctx context.Context, now time.Time) view.Outcomes {
 	ctx, cancel := context.WithTimeout(ctx, outcomesTimeout)
 	defer cancel()
-	all, err := pulls.Outcomes(ctx, w.app.State, w.app.Archive(),
-		pulls.Selection{Projects: w.app.Config.Projects, Since: now.Add(-pulls.Recent)})
+	all, err := outcomes.Outcomes(ctx, w.app.State, w.app.Archive(),
+		outcomes.Selection{Projects: w.app.Config.Projects, Since: now.Add(-outcomes.Recent)})
 	if err != nil {
 		w.app.Log.Warn("outcomes of merges for the digest not estimated from all windows", "error", err)
 	}
@@ -307,7 +307,7 @@ func digestLines(d *view.Digest) (lines []string) {
 			cmp.Or(j.PRLink, view.Job{Result: j.Result}.StateText()))
 	}
 	if d.Outcomes != nil {
-		say("Readers after merges of the last %d days: %s", pulls.Recent/(24*time.Hour), d.Outcomes.Sentence())
+		say("Readers after merges of the last %d days: %s", outcomes.Recent/(24*time.Hour), d.Outcomes.Sentence())
 	}
 	if !d.Settled {
 		say(notSettled)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/view"
 )
 

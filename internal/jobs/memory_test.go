@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // memory is a journal in memory. TestJournals compares it with that of package state.

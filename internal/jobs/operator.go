@@ -14,7 +14,7 @@ import (
 	"unicode"
 
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 

@@ -4,7 +4,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/faults"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
 )

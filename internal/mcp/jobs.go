@@ -13,9 +13,9 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/prompts"
-	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
@@ -110,14 +110,14 @@ type mergeStudy struct {
 const studied = 180 * 24 * time.Hour
 
 func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outcomesAnswer, err error) {
-	s := pulls.Selection{Since: a.Now().Add(-studied)}
+	s := outcomes.Selection{Since: a.Now().Add(-studied)}
 	if q.Project != "" {
 		s.Projects = []string{q.Project}
 	}
 	var all view.Outcomes
 	err = a.withState(func(db *state.DB) error {
 		return a.withArchive(func(from sinks.Sink) (err error) {
-			all, err = pulls.Outcomes(ctx, db, from, s)
+			all, err = outcomes.Outcomes(ctx, db, from, s)
 			return err
 		})
 	})

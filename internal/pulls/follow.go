@@ -9,7 +9,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 const (
@@ -42,9 +42,6 @@ const (
 	// patience is how long after its end a last read is tried.
 	patience = 7 * day
 )
-
-// notRead is the problem of a new pull request.
-const notRead = "it was not read yet"
 
 // pullStore keeps the pull requests. state.DB is one.
 type pullStore interface {
@@ -195,7 +192,7 @@ func (f *Follower) place(p *journal.PullRequest) bool {
 		return false
 	}
 	p.Next = now
-	forget(p, notRead)
+	forget(p, journal.NotRead)
 	return true
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost/fake"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -191,7 +191,8 @@ func TestPages(t *testing.T) {
 			return 0
 		})
 		b.run(3 * time.Minute)
-		if got := b.memory.rows[link(1)]; got.Mapped || got.State != journal.PullMerged {
+		if got := b.memory.rows[link(1)]; got.Mapped || got.State != journal.PullMerged ||
+			!slices.Equal(got.Pages, []string{"/site/docs/a"}) {
 			t.Errorf("%+v", got)
 		}
 		b.hub.refuse = nil

@@ -12,21 +12,22 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // maxRoots is in how many folders the navigation of the documentation is looked for.
 const maxRoots = 4
 
 // findPages notes, once p is merged, which pages the files are that it changed: by docs.json
-// or mint.json at the merge. An error is one of the host: the next read tries again,
-// and until then nothing is noted.
+// or mint.json at the merge. An error is one of the host: the next read tries again, and until
+// then the pages are those that the paths of the files name.
 func (f *Follower) findPages(ctx context.Context, p *journal.PullRequest) error {
 	if p.State != journal.PullMerged || p.Mapped || len(p.Changed) == 0 {
 		return nil
 	}
 	var root string
 	var navigation []byte
+	p.Pages, _ = pagesOf(p.Changed, "", nil) // only a navigation can fail
 search:
 	for _, folder := range roots(p.Changed) {
 		for _, name := range []string{"docs.json", "mint.json"} {

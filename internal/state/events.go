@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // ErrReported: another process has reported the condition since it was looked up; nothing was entered.

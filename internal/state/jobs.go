@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // How much of the past is kept. The newest job of a prompt is kept for ever, and so is any that has

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // Cost is what jobs cost together. What is not known counts as 0, or as the estimate of

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 func TestWords(t *testing.T) {

@@ -1,4 +1,4 @@
-package pulls
+package outcomes
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package pulls_test
+package outcomes_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -33,7 +33,8 @@ func TestList(t *testing.T) {
 	}{
 		"mapped": {nil, journal.PullRequest{State: isMerged, Changed: []string{"docs/a.mdx"}, Pages: []string{"/a"},
 			Mapped: true}, []string{"/a"}, ""},
-		"not mapped": {nil, journal.PullRequest{State: isMerged, Changed: []string{"b/index.mdx"}}, []string{"/b"}, ""},
+		"not mapped": {nil, journal.PullRequest{State: isMerged, Changed: []string{"b.mdx"}, Pages: []string{"/b"}},
+			[]string{"/b"}, ""},
 		"named": {[]string{"docs/c", "/b/"}, journal.PullRequest{State: isMerged, Changed: []string{"a.mdx"},
 			Pages: []string{"/a"}, Mapped: true}, []string{"/b", "/docs/c"}, ""},
 		"named and nothing else": {[]string{"/"}, journal.PullRequest{State: isMerged}, []string{"/"}, ""},
@@ -48,8 +49,8 @@ func TestList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := journal.Job{PRLink: "https://x/pull/1", Pages: tc.named}
 			tc.pull.Link, tc.pull.Project, tc.pull.Merged = job.PRLink, "prj_a", now
-			list, err := pulls.Merges(t.Context(), store{[]journal.Job{job}, []journal.PullRequest{tc.pull}},
-				pulls.Selection{})
+			list, err := outcomes.Merges(t.Context(), store{[]journal.Job{job}, []journal.PullRequest{tc.pull}},
+				outcomes.Selection{})
 			if err != nil || (tc.problem == "-") != (len(list) == 0) {
 				t.Fatal(list, err)
 			}
@@ -68,7 +69,8 @@ func TestList(t *testing.T) {
 func TestSelection(t *testing.T) {
 	merged := func(link, project string, days int) journal.PullRequest {
 		return journal.PullRequest{Link: link, Project: project, State: journal.PullMerged,
-			Merged: now.AddDate(0, 0, -days), Changed: []string{"a.mdx"}}
+			Merged: now.AddDate(0, 0, -days), Changed: []string{"a.mdx"},
+			Pages: []string{"/a"}}
 	}
 	s := store{
 		[]journal.Job{
@@ -78,13 +80,13 @@ func TestSelection(t *testing.T) {
 		},
 		[]journal.PullRequest{merged("one", "prj_a", 9), merged("two", "prj_a", 1), merged("three", "prj_b", 5)},
 	}
-	for want, selection := range map[string]pulls.Selection{
+	for want, selection := range map[string]outcomes.Selection{
 		"two three one new": {},
 		"two one new":       {Projects: []string{"prj_a"}},
 		"two three new":     {Since: now.AddDate(0, 0, -6)},
 		"three one new":     {Until: now.AddDate(0, 0, -2)},
 	} {
-		all, err := pulls.Outcomes(t.Context(), s, sinktest.NewMemory(), selection)
+		all, err := outcomes.Outcomes(t.Context(), s, sinktest.NewMemory(), selection)
 		var links []string
 		for _, o := range all.Merges {
 			links = append(links, o.Link)

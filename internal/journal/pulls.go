@@ -72,8 +72,8 @@ type PullRequest struct {
 	// Changed are the paths of the changed files once it is merged, at most MaxChanged; a
 	// renamed file is there with both.
 	Changed []string `json:"changed,omitempty"`
-	// Pages are the paths of the pages that Changed are, by the navigation of the
-	// documentation at Commit; Mapped means that the host was asked for it.
+	// Pages are the paths of the pages that Changed are. Mapped means that the host was asked for
+	// the navigation of the documentation at Commit, which names them; before, only Changed does.
 	Pages  []string `json:"pages,omitempty"`
 	Mapped bool     `json:"mapped,omitempty"`
 
@@ -88,6 +88,9 @@ type PullRequest struct {
 	// answer is about stay.
 	ETags map[string]string `json:"etags,omitempty"`
 }
+
+// NotRead is the problem of a pull request before its first read.
+const NotRead = "it was not read yet"
 
 // MaxChanged bounds PullRequest.Changed.
 const MaxChanged = 1000

@@ -1,4 +1,4 @@
-package pulls
+package outcomes
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -65,7 +65,7 @@ func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, er
 	for _, j := range shared {
 		p, ok := known[j.PRLink]
 		if !ok {
-			p = journal.PullRequest{Link: j.PRLink, State: journal.PullUnknown, Problem: notRead}
+			p = journal.PullRequest{Link: j.PRLink, State: journal.PullUnknown, Problem: journal.NotRead}
 		}
 		m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged,
 			Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}, Cost: costs[j.PRLink]}
@@ -86,10 +86,7 @@ func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, er
 		case len(p.Changed) == 0:
 			m.Problem = "the files that it changed are not known"
 		default:
-			if m.Pages = p.Pages; !p.Mapped {
-				m.Pages, _ = pagesOf(p.Changed, "", nil) // only navigation can fail
-			}
-			if len(m.Pages) == 0 {
+			if m.Pages = p.Pages; len(m.Pages) == 0 {
 				m.Problem = "no page among " + format.Plural(len(p.Changed), "changed file") +
 					"; pages: in the front matter of a prompt names pages"
 			}
