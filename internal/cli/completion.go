@@ -103,7 +103,7 @@ func completeList(all func() []string) cobra.CompletionFunc {
 func (a *Program) setting(name string) string {
 	for _, v := range config.Variables() {
 		if v.Name == "DOCGAUGE_"+name {
-			value, _ := a.source.Lookup(v.Name)
+			value, _ := a.Source.Lookup(v.Name)
 			return cmp.Or(value, v.Default)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
@@ -107,14 +108,14 @@ at all, and never replaces another. The queue finds it in its next scan.`,
 const maxInput = 2 * prompts.MaxBytes
 
 func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
-	c, err := a.config(config.NeedProjects | config.NeedPrompts)
+	c, err := a.Config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
 	text := strings.Join(args, " ")
 	if len(args) == 0 {
 		if f, ok := in.(*os.File); ok && render.IsTerminal(f) {
-			return usageError{errors.New("docgauge jobs add: no text: give it as arguments or on standard input")}
+			return input.Usage(errors.New("docgauge jobs add: no text: give it as arguments or on standard input"))
 		}
 		read, err := io.ReadAll(io.LimitReader(in, maxInput))
 		if err != nil {
@@ -131,7 +132,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 		FollowUps: o.followUps, DependsOn: o.dependsOn, Template: o.template, Body: strings.TrimSpace(text),
 	})
 	if _, wrong := errors.AsType[prompts.Error](err); wrong {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ It sends nothing, changes nothing and works while the queue runs.`,
 }
 
 func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
-	c, err := a.config(config.NeedProjects | config.NeedPrompts)
+	c, err := a.Config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 	if err != nil {
 		return err
 	}
-	opened, err := app.OpenReading(c, a.logger(c), a.now)
+	opened, err := app.OpenReading(c, a.Logger(c), a.Now)
 	if err != nil {
 		return err
 	}
@@ -174,16 +175,16 @@ func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.print(asJSON, append([]jobs.Planned{}, all...),
-		func() error { return a.printPlanned(all, a.wording(c), text) })
+	return a.Print(asJSON, append([]jobs.Planned{}, all...),
+		func() error { return a.printPlanned(all, a.Wording(c), text) })
 }
 
-func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
+func (a *Program) printPlanned(all []jobs.Planned, w render.Wording, text bool) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(a.Out, "no prompts")
 		return err
 	}
-	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"},
+	table := render.NewTable(render.Number("#"), promptColumn(), render.ProjectColumn(), render.Column{Name: "state"},
 		render.Column{Name: "why", Below: true})
 	for _, p := range all {
 		place := "-"
@@ -194,7 +195,7 @@ func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
 		if p.Drifted {
 			state += ", edited"
 		}
-		table.Add(place, p.ID, w.project(p.Project), state, whyText(p))
+		table.Add(place, p.ID, w.Project(p.Project), state, whyText(p))
 	}
 	if err := table.Print(a.Out); err != nil {
 		return err
@@ -237,7 +238,7 @@ is gone.`,
 }
 
 func (a *Program) jobsLint(asJSON bool) error {
-	c, err := a.config(config.NeedPrompts)
+	c, err := a.Config(config.NeedPrompts)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (a *Program) jobsLint(asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	err = a.print(asJSON, append([]prompts.Finding{}, found.Findings...), func() error {
+	err = a.Print(asJSON, append([]prompts.Finding{}, found.Findings...), func() error {
 		for _, f := range found.Findings {
 			fmt.Fprintln(a.Out, f)
 		}
@@ -254,7 +255,7 @@ func (a *Program) jobsLint(asJSON bool) error {
 		return err
 	})
 	if err == nil && len(found.Findings) > 0 {
-		return errReported
+		return render.ErrReported
 	}
 	return err
 }

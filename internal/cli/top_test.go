@@ -16,6 +16,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
@@ -45,7 +46,7 @@ func TestTopExact(t *testing.T) {
 	top := func(flags ...string) []byte {
 		var out, stderr bytes.Buffer
 		args := append([]string{"top", "--window", "day", "--archive", data}, flags...)
-		if code := (Program{Out: &out, Err: &stderr}).Run(t.Context(), args); code != 0 {
+		if code := newProgram(&out, &stderr, nil).Run(t.Context(), args); code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr.String())
 		}
 		return out.Bytes()
@@ -81,7 +82,7 @@ func TestTopExact(t *testing.T) {
 // TestStatusNamesSinksInOrder: the sinks that lack windows come in the order of the configuration.
 func TestStatusNamesSinksInOrder(t *testing.T) {
 	log := new(testbed.Log)
-	a := newProgram(log)
+	a := newProgram(log, log, nil)
 	r := coverage.Status{Sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}
 	var want []string
 	for i, name := range r.Sinks {
@@ -90,7 +91,7 @@ func TestStatusNamesSinksInOrder(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	check(t, a.printStatus(r, wording{}))
+	check(t, a.printStatus(r, render.Wording{}))
 	var got []string
 	for _, found := range regexp.MustCompile(`sink (\w) lacks`).FindAllStringSubmatch(log.String(), -1) {
 		got = append(got, found[1])

@@ -408,7 +408,7 @@ func TestVerdictsAreShown(t *testing.T) {
 		summary    string
 	}{
 		{"terminal", written(func(w io.Writer) error {
-			return printOutcomes(w, outcomes, wording{}, testbed.Now)
+			return printOutcomes(w, outcomes, render.Wording{}, testbed.Now)
 		}), known, sentence},
 		{"CSV", written(func(w io.Writer) error { return outcomesCSV(w, outcomes.Merges) }), known, ""},
 		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},
