@@ -19,13 +19,13 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/jobs"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/daemon"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/query"
@@ -172,13 +172,13 @@ whom, and what to read next. [sandbox:page=/introduction]`
 
 // demoJob writes the example prompt, and runs the queue until its job has ended and its pull request
 // was read.
-func (a *Program) demoJob(ctx context.Context, c config.Config) (err error) {
+func (a *Program) demoJob(ctx context.Context, c config.Config) error {
 	if err := os.MkdirAll(c.PromptsDir, 0o700); err != nil {
 		return err
 	}
 	file := filepath.Join(c.PromptsDir, demoPrompt)
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-		folder, err := openPrompts(c)
+		folder, err := jobs.OpenPrompts(c)
 		if err == nil {
 			_, err = folder.Write(demoPrompt, prompts.Prompt{Title: demoTitle, Body: demoText})
 		}
@@ -191,22 +191,7 @@ func (a *Program) demoJob(ctx context.Context, c config.Config) (err error) {
 		}
 	}
 	c.PollInterval = config.Duration(demoPoll)
-	r, err := a.openQueue(c)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.app.Close()) }()
-	run := func(onNewState jobs.NewState, until jobs.Until) (jobs.Result, error) {
-		r.app.Config.PromptsOnNewState = config.NewState(onNewState)
-		return r.app.NewQueue(func() {}).Run(ctx, r.folder, until,
-			func(report jobs.Report) error { return r.afterPass(ctx, report) })
-	}
-	result, err := run(jobs.Refuse, jobs.UntilIdle)
-	if errors.Is(err, jobs.ErrNewState) { // no job was ever sent from here: send it
-		if _, err = run(jobs.Submit, jobs.UntilPassed); err == nil {
-			result, err = run(jobs.Refuse, jobs.UntilIdle)
-		}
-	}
+	result, err := jobs.RunAll(ctx, &a.Console, c)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/jobs"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/mcp"
@@ -56,7 +57,7 @@ func (a *Program) mcp(cmd *cobra.Command, allowJobs bool) error {
 		return err
 	}
 	if allowJobs {
-		if _, err := openPrompts(c); err != nil {
+		if _, err := jobs.OpenPrompts(c); err != nil {
 			return err
 		}
 	}

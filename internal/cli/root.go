@@ -8,6 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
+	"github.com/docgauge/docgauge/internal/cli/jobs"
 	"github.com/docgauge/docgauge/internal/config"
 )
 
@@ -75,7 +76,7 @@ func (a *Program) root() *cobra.Command {
 	group("Export", a.planCommand(), a.exportCommand(), a.serveCommand(), a.loadCommand())
 	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
 		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
-	group("Agent jobs", a.jobsCommand())
+	group("Agent jobs", jobs.Command(&a.Console))
 	group("A site of your own, without a platform", a.siteCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.notifyCommand(), a.healthcheckCommand(),
 		a.versionCommand())

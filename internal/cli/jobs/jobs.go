@@ -1,4 +1,5 @@
-package cli
+// Package jobs is docgauge jobs: the commands of the prompt queue.
+package jobs
 
 import (
 	"context"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
@@ -20,7 +22,12 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-func (a *Program) jobsCommand() *cobra.Command {
+// commands are the commands below docgauge jobs.
+type commands struct{ *console.Console }
+
+// Command is docgauge jobs.
+func Command(c *console.Console) *cobra.Command {
+	a := commands{c}
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "the prompt queue: prompt files that become agent jobs",
@@ -50,14 +57,14 @@ Two in a row pause the queue until the service answers again, and either an hour
 has passed or you run docgauge jobs release.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.jobsPlanCommand(), a.jobsRunCommand(), a.jobsListCommand(), a.jobsShowCommand())
-	cmd.AddCommand(a.jobsLintCommand(), a.jobsAddCommand())
+	cmd.AddCommand(a.planCommand(), a.runCommand(), a.listCommand(), a.showCommand())
+	cmd.AddCommand(a.lintCommand(), a.addCommand())
 	cmd.AddCommand(a.operatorCommands()...)
 	return cmd
 }
 
-// openPrompts opens the folder. If that fails the configuration is wrong.
-func openPrompts(c config.Config) (*prompts.Folder, error) {
+// OpenPrompts opens the folder. If that fails the configuration is wrong.
+func OpenPrompts(c config.Config) (*prompts.Folder, error) {
 	folder, err := app.OpenPrompts(c)
 	if err != nil {
 		return nil, config.Problems{err.Error()}
@@ -66,7 +73,7 @@ func openPrompts(c config.Config) (*prompts.Folder, error) {
 }
 
 func lintPrompts(c config.Config) (prompts.Scanned, error) {
-	folder, err := openPrompts(c)
+	folder, err := OpenPrompts(c)
 	if err != nil {
 		return prompts.Scanned{}, err
 	}
@@ -79,7 +86,7 @@ type addOptions struct {
 	template                      bool
 }
 
-func (a *Program) jobsAddCommand() *cobra.Command {
+func (a commands) addCommand() *cobra.Command {
 	var o addOptions
 	cmd := &cobra.Command{
 		Use:   "add [TEXT...]",
@@ -90,7 +97,7 @@ at all, and never replaces another. The queue finds it in its next scan.`,
 		Example: `  docgauge jobs add --title "Fix typos" Fix all typos in the guides.
   docgauge jobs add --id changelog --follow-up "Keep it shorter." <prompt.md`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.jobsAdd(o, args, cmd.InOrStdin()) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.add(o, args, cmd.InOrStdin()) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.name, "file", "", "name of the file, relative to the folder (default: made from id or title)")
@@ -107,7 +114,7 @@ at all, and never replaces another. The queue finds it in its next scan.`,
 // maxInput is more than a prompt may have.
 const maxInput = 2 * prompts.MaxBytes
 
-func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
+func (a commands) add(o addOptions, args []string, in io.Reader) error {
 	c, err := a.Config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
@@ -123,7 +130,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 		}
 		text = string(read)
 	}
-	folder, err := openPrompts(c)
+	folder, err := OpenPrompts(c)
 	if err != nil {
 		return err
 	}
@@ -141,7 +148,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 	return err
 }
 
-func (a *Program) jobsPlanCommand() *cobra.Command {
+func (a commands) planCommand() *cobra.Command {
 	var asJSON, text bool
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -150,19 +157,19 @@ func (a *Program) jobsPlanCommand() *cobra.Command {
 what each of the others waits for. --text shows the text that would be sent,
 with templates rendered as of their next firing, or why that cannot be done yet.
 It sends nothing, changes nothing and works while the queue runs.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsPlan(cmd.Context(), text, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), text, asJSON) },
 	}
 	cmd.Flags().BoolVar(&text, "text", false, "show the rendered prompts too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the plan as JSON")
 	return cmd
 }
 
-func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
+func (a commands) plan(ctx context.Context, text, asJSON bool) (err error) {
 	c, err := a.Config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
-	folder, err := openPrompts(c)
+	folder, err := OpenPrompts(c)
 	if err != nil {
 		return err
 	}
@@ -179,7 +186,7 @@ func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 		func() error { return a.printPlanned(all, a.Wording(c), text) })
 }
 
-func (a *Program) printPlanned(all []jobs.Planned, w render.Wording, text bool) error {
+func (a commands) printPlanned(all []jobs.Planned, w render.Wording, text bool) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(a.Out, "no prompts")
 		return err
@@ -221,7 +228,7 @@ func whyText(p jobs.Planned) string {
 	return p.Reason
 }
 
-func (a *Program) jobsLintCommand() *cobra.Command {
+func (a commands) lintCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "lint",
@@ -231,13 +238,13 @@ dependencies, schedules and templates. It prints each finding as file:line:
 text, and exits 1 if there is any. Nothing is sent and no state is needed: use
 it in CI. With a state, a prompt may depend on one that was sent and whose file
 is gone.`,
-		RunE: func(*cobra.Command, []string) error { return a.jobsLint(asJSON) },
+		RunE: func(*cobra.Command, []string) error { return a.lint(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return cmd
 }
 
-func (a *Program) jobsLint(asJSON bool) error {
+func (a commands) lint(asJSON bool) error {
 	c, err := a.Config(config.NeedPrompts)
 	if err != nil {
 		return err

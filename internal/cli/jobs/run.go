@@ -1,4 +1,4 @@
-package cli
+package jobs
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-func (a *Program) jobsRunCommand() *cobra.Command {
+func (a commands) runCommand() *cobra.Command {
 	var wait, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -46,14 +46,14 @@ run continues from there.
 One process runs the queue at a time: while docgauge serve runs, it exits 3.
 
 ` + console.ExitCodes,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsRun(cmd.Context(), wait, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), wait, asJSON) },
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "continue until all jobs have ended")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the prompts as JSON")
 	return cmd
 }
 
-func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
+func (a commands) run(ctx context.Context, wait, asJSON bool) (err error) {
 	console.SurviveClosedPipes()
 	c, err := a.Config(config.NeedProjects | config.NeedAPI | config.NeedPrompts)
 	if err != nil {
@@ -97,9 +97,9 @@ type queueRunner struct {
 	status   *statusLine      // nil without a terminal
 }
 
-func (a *Program) openQueue(c config.Config) (_ *queueRunner, err error) {
+func (a commands) openQueue(c config.Config) (_ *queueRunner, err error) {
 	r := &queueRunner{}
-	if r.folder, err = openPrompts(c); err != nil {
+	if r.folder, err = OpenPrompts(c); err != nil {
 		return nil, err
 	}
 	if r.app, err = app.OpenQueue(c, a.Logger(c), a.Now); err != nil {
@@ -114,6 +114,27 @@ func (a *Program) openQueue(c config.Config) (_ *queueRunner, err error) {
 		return nil, errors.Join(err, r.app.Close())
 	}
 	return r, nil
+}
+
+// RunAll runs the queue until every job has ended and nothing more happens by itself. If no job was
+// ever sent from its state, it sends what the folder has.
+func RunAll(ctx context.Context, a *console.Console, c config.Config) (result jobs.Result, err error) {
+	r, err := commands{a}.openQueue(c)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, r.app.Close()) }()
+	run := func(onNewState jobs.NewState, until jobs.Until) (jobs.Result, error) {
+		r.app.Config.PromptsOnNewState = config.NewState(onNewState)
+		return r.app.NewQueue(func() {}).Run(ctx, r.folder, until,
+			func(report jobs.Report) error { return r.afterPass(ctx, report) })
+	}
+	if result, err = run(jobs.Refuse, jobs.UntilIdle); errors.Is(err, jobs.ErrNewState) {
+		if _, err = run(jobs.Submit, jobs.UntilPassed); err == nil {
+			result, err = run(jobs.Refuse, jobs.UntilIdle)
+		}
+	}
+	return result, err
 }
 
 // The queue stays locked while a slow code host is asked. So no reading of a pull request begins
@@ -173,7 +194,7 @@ func needsAttention(r jobs.Result) bool {
 	return r.Queue.Paused != ""
 }
 
-func (a *Program) printRun(r jobs.Result, w render.Wording) error {
+func (a commands) printRun(r jobs.Result, w render.Wording) error {
 	fmt.Fprintf(a.Out, "%s created, %s sent, %d ended, %d at work\n",
 		format.Plural(r.Created, "job"), format.Plural(r.Messages, "follow-up"), r.Ended, r.Following)
 	if r.Queue.Paused != "" {
@@ -231,7 +252,7 @@ type statusLine struct {
 }
 
 // showStatus shows the line if standard error is a terminal, until end is called.
-func (a *Program) showStatus(ctx context.Context, r *queueRunner) *statusLine {
+func (a commands) showStatus(ctx context.Context, r *queueRunner) *statusLine {
 	terminal, ok := a.Err.(*os.File)
 	if a.Quiet || !ok || !render.IsTerminal(a.Err) || os.Getenv("TERM") == "dumb" || runtime.GOOS == "windows" {
 		return nil

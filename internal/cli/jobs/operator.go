@@ -1,4 +1,4 @@
-package cli
+package jobs
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // decision is an operator's decision about a job, or a prompt of the folder.
 type decision func(o *jobs.Operator, ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error)
 
-func (a *Program) operatorCommands() []*cobra.Command {
+func (a commands) operatorCommands() []*cobra.Command {
 	var answer jobs.Answer
 	resolve := a.operatorCommand("resolve SEQ|PROMPT", "settle the outcome of an unknown job, or of a renamed prompt",
 		`A job is unknown if it is unclear whether the service accepted it. Look for it
@@ -95,7 +95,7 @@ func oneJob(cmd *cobra.Command, args []string) error {
 // operatorCommand makes a decision about one job, named by its number or its prompt, and
 // prints the job afterwards; or, without an argument, a decision about the queue, if there is
 // one, whose result it prints.
-func (a *Program) operatorCommand(
+func (a commands) operatorCommand(
 	use, short, long string, n config.Need, decide decision,
 	queue func(context.Context, *jobs.Operator) (string, error),
 ) *cobra.Command {

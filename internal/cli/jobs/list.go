@@ -1,4 +1,4 @@
-package cli
+package jobs
 
 import (
 	"cmp"
@@ -22,24 +22,25 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-func (a *Program) jobsListCommand() *cobra.Command {
+func (a commands) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "show the agent jobs, newest first, with their pull requests",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.jobsList(cmd.Context(), asJSON) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
 	return cmd
 }
 
-// jobList is the output of list, and listedJob that of show; their JSON keys are stable.
-type jobList struct {
+// List is the output of jobs list; its JSON keys are stable.
+type List struct {
 	Queue journal.Queue `json:"queue"`
-	Jobs  []listedJob   `json:"jobs"`
+	Jobs  []Listed      `json:"jobs"`
 }
 
-type listedJob struct {
+// Listed is a job in it, and the output of jobs show; its JSON keys are stable.
+type Listed struct {
 	journal.Job
 	// Pull is the pull request as last read; nil for a job without a pull request.
 	Pull *journal.PullRequest `json:"pull_request,omitempty"`
@@ -47,10 +48,10 @@ type listedJob struct {
 	Events []journal.Transition `json:"events,omitempty"`
 }
 
-func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]listedJob, error) {
+func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]Listed, error) {
 	known, err := db.PullStates(ctx)
 	pulls := jobs.PullsByLink(all, known)
-	out := make([]listedJob, len(all))
+	out := make([]Listed, len(all))
 	for i, j := range all {
 		out[i].Job = j
 		if p, ok := pulls[j.PRLink]; ok {
@@ -60,13 +61,13 @@ func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]listedJo
 	return out, err
 }
 
-func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
+func (a commands) list(ctx context.Context, asJSON bool) (err error) {
 	c, db, err := a.OpenState(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var list jobList
+	var list List
 	if list.Queue, err = db.Queue(ctx); err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
 	return a.Print(asJSON, list, func() error { return a.printJobs(list, a.Wording(c)) })
 }
 
-func (a *Program) printJobs(list jobList, w render.Wording) error {
+func (a commands) printJobs(list List, w render.Wording) error {
 	text := render.NewText(a.Out)
 	if list.Queue.Paused != "" {
 		text.Line(2, "paused since %s: %s", format.Clock(list.Queue.Since, a.Now()), list.Queue.Detail)
@@ -167,19 +168,19 @@ func stateText(j journal.Job, now time.Time) string {
 	return string(j.State)
 }
 
-func (a *Program) jobsShowCommand() *cobra.Command {
+func (a commands) showCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show SEQ|PROMPT",
 		Short: "show one job: its text, its state and its history",
 		Args:  oneJob,
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.jobsShow(cmd.Context(), args[0], asJSON) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), args[0], asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job as JSON")
 	return cmd
 }
 
-func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err error) {
+func (a commands) show(ctx context.Context, name string, asJSON bool) (err error) {
 	c, db, err := a.OpenState(config.NeedNothing)
 	if err != nil {
 		return err
@@ -201,7 +202,7 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err e
 	return a.Print(asJSON, all[0], func() error { return a.printJob(all[0], a.Wording(c)) })
 }
 
-func (a *Program) printJob(h listedJob, w render.Wording) error {
+func (a commands) printJob(h Listed, w render.Wording) error {
 	state := stateText(h.Job, a.Now())
 	if h.Result() == "no_pr" {
 		state = view.Job{Result: h.Result()}.StateText()
