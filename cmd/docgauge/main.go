@@ -29,10 +29,7 @@ func main() {
 		os.Exit(1)
 	})
 	// They are set by the linker, by the names that builds of exporters use.
-	program := cli.Program{
-		Version: cmp.Or(version.Version, "dev"), Commit: version.Revision, Branch: version.Branch,
-		Out: os.Stdout, Err: os.Stderr,
-	}
+	program := cli.New(cmp.Or(version.Version, "dev"), version.Revision, version.Branch, os.Stdout, os.Stderr)
 	code := program.Run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -10,58 +10,27 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
-	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/query"
-	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
 type archiveOptions struct {
 	window, project, archive string
-	print                    formats
+	print                    input.Formats
 }
-
-// formats are the flags of commands that print a table, JSON or CSV.
-type formats struct{ asJSON, asCSV bool }
-
-func (o *formats) flags(f *pflag.FlagSet, json, csv string) {
-	f.BoolVar(&o.asJSON, "json", false, json)
-	f.BoolVar(&o.asCSV, "csv", false, csv)
-}
-
-func (o formats) check() error {
-	if o.asJSON && o.asCSV {
-		return usageError{errors.New("--json, --csv: want one of the two")}
-	}
-	return nil
-}
-
-// write prints a result: as JSON, as CSV, or as text for people.
-func (o formats) write(w io.Writer, result any, csv, text func() error) error {
-	switch {
-	case o.asJSON:
-		return render.JSON(w, result)
-	case o.asCSV:
-		return csv()
-	}
-	return text()
-}
-
-// plainCSV is what --csv of commands with paths does.
-const plainCSV = "print CSV with unmodified paths"
 
 func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f := cmd.Flags()
 	f.StringVar(&o.window, "window", window, "`kind` of window: day, week, month or Nd")
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all in the archive)")
-	archiveFlag(f, &o.archive, "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
-	o.print.flags(f, "print JSON", plainCSV)
+	input.ArchiveFlag(f, &o.archive, "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
+	o.print.Flags(f, "print JSON", input.PlainCSV)
 }
 
 // openedArchive is an archive and a selection from it.
@@ -74,14 +43,14 @@ type openedArchive struct {
 // openArchive checks the flags and opens the archive, for visitors and the reports that are named; the caller
 // closes it.
 func (a *Program) openArchive(o archiveOptions, reports ...analytics.Report) (out openedArchive, err error) {
-	if err := o.print.check(); err != nil {
+	if err := o.print.Check(); err != nil {
 		return out, err
 	}
-	if out.config, err = a.config(config.NeedNothing); err != nil {
+	if out.config, err = a.Config(config.NeedNothing); err != nil {
 		return out, err
 	}
 	if out.selection.Granularity, err = analytics.ParseGranularity(o.window); err != nil {
-		return out, usageError{fmt.Errorf("--window: %w", err)}
+		return out, input.Usagef("--window: %w", err)
 	}
 	out.selection.Projects, out.selection.Order = coverage.List(o.project), out.config.Projects
 	out.selection.Names = out.config.ProjectNames
@@ -94,7 +63,7 @@ func (a *Program) openArchive(o archiveOptions, reports ...analytics.Report) (ou
 func archiveAt(flag string, c config.Config, reports ...analytics.Report) (sinks.Sink, error) {
 	archive, err := app.OpenArchive(cmp.Or(flag, c.ParquetURL), reports...)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--archive: %w", err)}
+		return nil, input.Usagef("--archive: %w", err)
 	}
 	return archive, nil
 }
@@ -116,7 +85,7 @@ func (a *Program) withoutOthers(from sinks.Sink, c config.Config, project string
 	if len(needed) == 0 {
 		return from
 	}
-	return neededArchive{from, needed, a.note}
+	return neededArchive{from, needed, a.Note}
 }
 
 func (o neededArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
@@ -137,13 +106,13 @@ func (o neededArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2
 
 // show prints reports as one table after the other, or as JSON or CSV. err is the error of the
 // reports that failed; it comes last.
-func show[Report any](w io.Writer, o formats, reports []Report, err error,
+func show[Report any](w io.Writer, o input.Formats, reports []Report, err error,
 	csv func(io.Writer, []Report) error, table func(Report) error,
 ) error {
 	if len(reports) == 0 {
 		return err
 	}
-	return errors.Join(o.write(w, reports, func() error { return csv(w, reports) }, func() error {
+	return errors.Join(o.Write(w, reports, func() error { return csv(w, reports) }, func() error {
 		for i, report := range reports {
 			if i > 0 {
 				fmt.Fprintln(w)
@@ -178,27 +147,13 @@ func noWindows(from sinks.Sink, within analytics.Window) error {
 		return fmt.Errorf("the archive %s has no window: run `docgauge export` first (`docgauge plan` says what it "+
 			"exports), or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
 	}
-	return usageError{fmt.Errorf("--from, --to: the archive %s has no window inside %s", from.Location(), within)}
+	return input.Usagef("--from, --to: the archive %s has no window inside %s", from.Location(), within)
 }
 
 // asUsageError makes an unknown project a usage error.
 func asUsageError(err error) error {
 	if unknown, is := errors.AsType[query.UnknownProjectError](err); is {
-		return usageError{fmt.Errorf("--%w", unknown)}
+		return input.Usagef("--%w", unknown)
 	}
 	return err
-}
-
-// signed writes a change: +12, -1,300, 0.
-func signed(n int64) string { return ascii.Replace(view.Signed(n)) }
-
-// percentText writes a change in percent: +2.1%, -13.0%, 0.0%; - where there was nothing.
-func percentText(p *float64) string {
-	switch {
-	case p == nil:
-		return "-"
-	case *p > 0:
-		return fmt.Sprintf("+%.1f%%", *p)
-	}
-	return fmt.Sprintf("%.1f%%", *p)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -47,147 +48,86 @@ must be no visitors: the service could ignore the dates. A project or report
 that was skipped because the service refused it, and that is answered now, is
 read by the next export.
 
-` + exitCodes,
+` + console.ExitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return cmd
 }
 
-// The results of a finding.
-const (
-	checkOK   = "ok"
-	checkSkip = "skip"
-	checkWarn = "warn"
-	checkFail = "FAIL"
-)
-
-// checkFinding is one thing that was tried; its JSON keys are stable.
-type checkFinding struct {
-	Result string `json:"result"`
-	// Check is configuration, state, api, sink clickhouse and so on.
-	Check string `json:"check"`
-	// Project is set where a project was requested.
-	Project string `json:"project,omitempty"`
-	Detail  string `json:"detail"`
-	// cause is the error of a request that failed.
-	cause error
-}
-
-// checker collects findings, and prints each as it comes.
+// checker tries what an export needs.
 type checker struct {
-	program  *Program
-	config   config.Config
-	asJSON   bool
-	printed  error
-	Findings []checkFinding `json:"findings"`
+	program *Program
+	config  config.Config
+	found   *render.Findings
 }
 
 func (a *Program) check(ctx context.Context, asJSON bool) (err error) {
-	cfg, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedServer)
+	cfg, err := a.Config(config.NeedProjects | config.NeedAPI | config.NeedServer)
 	if err != nil {
 		return err
 	}
-	c := &checker{program: a, config: cfg, asJSON: asJSON, Findings: []checkFinding{}}
+	c := &checker{a, cfg, render.NewFindings(a.Out, asJSON)}
 	projects, windows := format.Plural(len(cfg.Projects), "project"), format.Plural(len(cfg.Windows), "kind")
-	c.found("configuration", projects+", "+windows+" of window", nil)
-	opened, unopened, err := app.OpenCheck(cfg, a.logger(cfg), a.now)
+	c.found.Found("configuration", projects+", "+windows+" of window", nil)
+	opened, unopened, err := app.OpenCheck(cfg, a.Logger(cfg), a.Now)
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	if err != nil {
-		c.found("sinks", "", err)
+		c.found.Found("sinks", "", err)
 	}
 	for _, s := range opened.Sinks {
 		err := s.Check(ctx)
 		if err == nil {
 			err = opened.Misplaced(ctx, s)
 		}
-		c.found("sink "+s.Name(), s.Location(), err)
+		c.found.Found("sink "+s.Name(), s.Location(), err)
 	}
 	dir, err := filepath.Abs(cfg.StateDir)
 	if err != nil {
 		return err
 	}
-	if c.found("state", dir, unopened); unopened == nil { // without the state no request may be sent
+	if c.found.Found("state", dir, unopened); unopened == nil { // without the state no request may be sent
 		if err := c.tryService(ctx, opened.State); err != nil {
 			return err
 		}
 	}
 	if cfg.Textfile != "" {
-		c.found("textfile", cfg.Textfile, exporter.TryTextfile(cfg.Textfile))
+		c.found.Found("textfile", cfg.Textfile, exporter.TryTextfile(cfg.Textfile))
 	}
 	if cfg.PushgatewayURL != "" {
-		c.found("pushgateway", "ready", exporter.CheckPushgateway(ctx, string(cfg.PushgatewayURL)))
+		c.found.Found("pushgateway", "ready", exporter.CheckPushgateway(ctx, string(cfg.PushgatewayURL)))
 	}
 	if date := cfg.APIKeyExpires.Date; cfg.APIKeyExpires.Set {
 		detail, err := date.String(), error(nil)
-		if left := date.Time().Sub(a.now()); left <= 0 {
+		if left := date.Time().Sub(a.Now()); left <= 0 {
 			err = fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", date)
 		} else if left < expirySoon {
 			detail = fmt.Sprintf("%s, in %d days: make a new key soon", date, int(left.Hours()/24))
 		}
-		c.found("key expiry", detail, err)
+		c.found.Found("key expiry", detail, err)
 	}
-	return c.end()
-}
-
-// end prints the findings as JSON, if those are wanted, and returns an error if one of them failed.
-func (c *checker) end() error {
-	if c.asJSON {
-		c.printed = render.JSON(c.program.Out, c)
-	}
-	if c.printed == nil && c.failed() {
-		return errReported
-	}
-	return c.printed
-}
-
-func (c *checker) failed() bool {
-	return slices.ContainsFunc(c.Findings, func(f checkFinding) bool { return f.Result == checkFail })
-}
-
-// found adds a finding: a description, or the error.
-func (c *checker) found(check, detail string, err error) {
-	f := checkFinding{Result: checkOK, Check: check, Detail: detail}
-	if err != nil {
-		f.Result, f.Detail = checkFail, err.Error()
-	}
-	c.add(f)
-}
-
-func (c *checker) add(f checkFinding) {
-	c.Findings = append(c.Findings, f)
-	if c.asJSON {
-		return
-	}
-	const nameColumn = 15
-	detail := f.Detail
-	if f.Project != "" {
-		detail = f.Project + ": " + detail
-	}
-	text := render.NewText(c.program.Out)
-	text.Line(6+nameColumn+2, "%-4s  %-*s  %s", f.Result, nameColumn, f.Check, detail)
-	c.printed = cmp.Or(c.printed, text.Err())
+	return c.found.End()
 }
 
 // tryService requests the newest day of each project and report. An error comes from the state.
 func (c *checker) tryService(ctx context.Context, db *state.DB) (err error) {
-	client, err := app.NewAPI(c.config, db, c.program.logger(c.config), c.program.now, 0, 1)
+	client, err := app.NewAPI(c.config, db, c.program.Logger(c.config), c.program.Now, 0, 1)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Flush(context.WithoutCancel(ctx))) }()
 	answered := ""
-	var refused []checkFinding // whether the key is refused, or the project, the answers for the other projects show
+	var refused []render.Finding // whether the key is refused, or the project, the answers for the other projects show
 	for _, project := range c.config.Projects {
 		f, err := c.tryProject(ctx, db, client, project)
 		if err != nil {
 			return err
 		}
-		if docsapi.IsUnauthorized(f.cause) {
+		if docsapi.IsUnauthorized(f.Cause) {
 			refused = append(refused, f)
 			continue
 		}
-		if c.add(f); f.Result != checkOK {
+		if c.found.Add(f); f.Result != render.OK {
 			continue
 		}
 		answered = cmp.Or(answered, project)
@@ -197,15 +137,15 @@ func (c *checker) tryService(ctx context.Context, db *state.DB) (err error) {
 				if err != nil {
 					return err
 				}
-				c.add(f)
+				c.found.Add(f)
 			}
 		}
 	}
 	for _, f := range refused {
 		if answered != "" {
-			f.Detail = export.RefusedText(schedule.Source{Project: f.Project}, f.cause)
+			f.Detail = export.RefusedText(schedule.Source{Project: f.Project}, f.Cause)
 		}
-		c.add(f)
+		c.found.Add(f)
 	}
 	switch {
 	case answered != "":
@@ -219,9 +159,9 @@ func (c *checker) tryService(ctx context.Context, db *state.DB) (err error) {
 // tryReport reads the first row of a report of the newest day, with one request. An error comes from the state.
 func (c *checker) tryReport(
 	ctx context.Context, db *state.DB, client *app.API, source schedule.Source,
-) (f checkFinding, err error) {
-	f = checkFinding{Result: checkOK, Check: "api", Project: source.Project, Detail: "report " + source.Report.String()}
-	day := schedule.Newest(analytics.Day, analytics.DateOf(c.program.now()))
+) (f render.Finding, err error) {
+	f = render.Finding{Result: render.OK, Check: "api", Project: source.Project, Detail: "report " + source.Report.String()}
+	day := schedule.Newest(analytics.Day, analytics.DateOf(c.program.Now()))
 	_, err = client.Client.Page(ctx, docsapi.PageQuery{
 		Report: source.Report, Project: source.Project, Window: day, Limit: 1,
 	})
@@ -230,9 +170,9 @@ func (c *checker) tryReport(
 	}
 	name := f.Detail
 	f, err = c.unanswered(ctx, db, client, f, err)
-	switch failed, ok := errors.AsType[*docsapi.Error](f.cause); {
-	case docsapi.IsUnauthorized(f.cause):
-		f.Detail = export.RefusedText(source, f.cause)
+	switch failed, ok := errors.AsType[*docsapi.Error](f.Cause); {
+	case docsapi.IsUnauthorized(f.Cause):
+		f.Detail = export.RefusedText(source, f.Cause)
 	case ok && failed.Outcome == docsapi.Permanent && failed.Status != http.StatusOK:
 		f.Detail = export.LackingText(source, failed)
 	default:
@@ -263,14 +203,14 @@ func (c *checker) tryDates(ctx context.Context, db *state.DB, client *app.API, p
 	}) {
 		return err
 	}
-	day := schedule.Newest(analytics.Day, analytics.DateOf(c.program.now()))
+	day := schedule.Newest(analytics.Day, analytics.DateOf(c.program.Now()))
 	page, err := client.Client.Page(ctx, docsapi.PageQuery{
 		Project: project, Window: analytics.Window{From: day.From, To: day.From}, Limit: 1,
 	})
 	failed, isAPI := errors.AsType[*docsapi.Error](err)
 	switch {
 	case err == nil && (page.Totals != analytics.Totals{} || len(page.Rows) > 0):
-		c.add(checkFinding{Result: checkWarn, Check: "api", Project: project, Detail: fmt.Sprintf("the service has %s "+
+		c.found.Add(render.Finding{Result: render.Warn, Check: "api", Project: project, Detail: fmt.Sprintf("the service has %s "+
 			"visitors from %s to before the same day, where there can be none: it ignores the dates, or counts the "+
 			"day of dateTo too. Then each window has the visitors of other days: ask its operator before you use "+
 			"the numbers", format.Commas(page.Totals.Total), day.From)})
@@ -279,28 +219,28 @@ func (c *checker) tryDates(ctx context.Context, db *state.DB, client *app.API, p
 		return nil //nolint:nilerr // the next check asks
 	}
 	return db.SetMovement(ctx, state.Movement{
-		Project: project, Kind: string(schedule.DatesHold), Times: 1, At: c.program.now(),
+		Project: project, Kind: string(schedule.DatesHold), Times: 1, At: c.program.Now(),
 	})
 }
 
 // unanswered returns the finding of a request that failed. An error comes from the state.
 func (c *checker) unanswered(
-	ctx context.Context, db *state.DB, client *app.API, f checkFinding, failure error,
-) (checkFinding, error) {
-	now := c.program.now()
+	ctx context.Context, db *state.DB, client *app.API, f render.Finding, failure error,
+) (render.Finding, error) {
+	now := c.program.Now()
 	left, err := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.config.Budget), now)
 	if err != nil {
 		return f, err
 	}
 	if docsapi.IsThrottled(failure) || docsapi.IsNotSent(failure) && !left.Next.IsZero() {
-		f.Result, f.Detail = checkSkip, "not now: the budget is "+left.String()
+		f.Result, f.Detail = render.Skip, "not now: the budget is "+left.String()
 		at, err := client.LastAnswer(ctx)
 		if err == nil && !at.IsZero() {
 			f.Detail += " (last answer with this key: " + format.Clock(at, now) + ")"
 		}
 		return f, err
 	}
-	f.Result, f.Detail, f.cause = checkFail, failure.Error(), failure
+	f.Result, f.Detail, f.Cause = render.Fail, failure.Error(), failure
 	if e, ok := errors.AsType[*docsapi.Error](failure); ok {
 		f.Detail = e.Short()
 	}
@@ -311,8 +251,8 @@ func (c *checker) unanswered(
 // its size, and from which day on there is data, for the plan. An error comes from the state.
 func (c *checker) tryProject(
 	ctx context.Context, db *state.DB, client *app.API, project string,
-) (f checkFinding, err error) {
-	f, now := checkFinding{Result: checkOK, Check: "api", Project: project}, c.program.now()
+) (f render.Finding, err error) {
+	f, now := render.Finding{Result: render.OK, Check: "api", Project: project}, c.program.Now()
 	day := schedule.Newest(analytics.Day, analytics.DateOf(now))
 	page, err := client.Client.Page(ctx, docsapi.PageQuery{Project: project, Window: day})
 	if err != nil {
@@ -323,7 +263,7 @@ func (c *checker) tryProject(
 	}
 	key := analytics.Key{Project: project, Granularity: analytics.Day, Window: day}
 	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total),
-		c.program.wording(c.config).days(key), format.Plural(len(page.Rows), "page"))
+		c.program.Wording(c.config).Days(key), format.Plural(len(page.Rows), "page"))
 	pages := 1
 	if page.HasMore {
 		f.Detail += " at least"

@@ -2,20 +2,17 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/docgauge/docgauge/internal/cli/jobs"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/state"
 )
 
 // completions completes projects and windows of the environment, sinks, jobs of the journal,
@@ -38,7 +35,7 @@ func (a *Program) completions(root *cobra.Command) {
 			}
 		})
 		if strings.Contains(cmd.Use, "SEQ|PROMPT") {
-			cmd.ValidArgsFunction = withSettings(a.completeJob)
+			cmd.ValidArgsFunction = withSettings(jobs.Complete(func() string { return a.setting("STATE_DIR") }))
 		}
 	})
 	_ = root.RegisterFlagCompletionFunc("env-file", a.flagValues(root, "env-file")) // as above
@@ -103,7 +100,7 @@ func completeList(all func() []string) cobra.CompletionFunc {
 func (a *Program) setting(name string) string {
 	for _, v := range config.Variables() {
 		if v.Name == "DOCGAUGE_"+name {
-			value, _ := a.source.Lookup(v.Name)
+			value, _ := a.Source.Lookup(v.Name)
 			return cmp.Or(value, v.Default)
 		}
 	}
@@ -116,38 +113,4 @@ func (a *Program) configuredWindows() []string {
 		list[i], _, _ = strings.Cut(w, ":")
 	}
 	return list
-}
-
-// completeJob completes the number or the prompt of a job, newest first.
-func (a *Program) completeJob(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion,
-	cobra.ShellCompDirective) {
-	const inOrder = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	if len(args) > 0 {
-		return nil, inOrder
-	}
-	db, err := state.OpenExisting(a.setting("STATE_DIR"))
-	if err != nil {
-		return nil, inOrder
-	}
-	defer db.Close()
-	all, err := db.Jobs(cmd.Context())
-	if err != nil {
-		return nil, inOrder
-	}
-	slices.Reverse(all)
-	return jobNames(all, typed), inOrder
-}
-
-// jobNames are the numbers of jobs, and once a letter was typed their prompts.
-func jobNames(all []journal.Job, typed string) (out []cobra.Completion) {
-	for _, j := range all {
-		seq := strconv.FormatInt(j.Seq, 10)
-		if strings.HasPrefix(seq, typed) {
-			out = append(out, cobra.CompletionWithDesc(seq, fmt.Sprintf("%s, %s", j.Prompt, j.State)))
-		}
-		if typed != "" && strings.HasPrefix(j.Prompt, typed) {
-			out = append(out, cobra.CompletionWithDesc(j.Prompt, string(j.State)))
-		}
-	}
-	return slices.Compact(out)
 }

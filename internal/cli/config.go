@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 )
@@ -36,15 +37,15 @@ type configReport struct {
 }
 
 func (a *Program) showConfig(asJSON bool) error {
-	settings, c, err := a.source.Explain(config.NeedProjects|config.NeedAPI, a.now())
+	settings, c, err := a.Source.Explain(config.NeedProjects|config.NeedAPI, a.Now())
 	problems, _ := errors.AsType[config.Problems](err)
 	if asJSON {
-		r := configReport{a.source.File.Path, settings, append([]string{}, c.Warnings...),
+		r := configReport{a.Source.File.Path, settings, append([]string{}, c.Warnings...),
 			append([]string{}, problems...)}
 		return errors.Join(render.JSON(a.Out, r), err)
 	}
 	for _, text := range c.Warnings {
-		a.logger(c).Warn(text)
+		a.Logger(c).Warn(text)
 	}
 	_, printed := fmt.Fprint(a.Out, settingsText(settings))
 	return errors.Join(printed, err)
@@ -74,7 +75,7 @@ func settingsText(settings []config.Setting) string {
 			value = "-"
 		}
 		line := fmt.Sprintf("  %-*s  %-28s  %s", wide, s.Name, value, source)
-		if len([]rune(line)) > helpWidth {
+		if len([]rune(line)) > console.HelpWidth {
 			line = fmt.Sprintf("  %-*s  %-28s  %s\n      %s", wide, s.Name, "", source, value)
 		}
 		b.WriteString(line + "\n")

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,13 +19,13 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/jobs"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/daemon"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/query"
@@ -91,7 +90,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if err := os.MkdirAll(ofSandbox, 0o700); err != nil {
 		return err
 	}
-	s, err := sandbox.New(sandbox.Config{Seed: 1, Scenario: sandbox.Growth, Now: a.now, DataDir: ofSandbox,
+	s, err := sandbox.New(sandbox.Config{Seed: 1, Scenario: sandbox.Growth, Now: a.Now, DataDir: ofSandbox,
 		Agent: sandbox.Agent{Pulls: demoPulls}})
 	if err != nil {
 		return err
@@ -109,9 +108,9 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 		err = errors.Join(err, <-served)
 	}()
 	ours := *a
-	ours.source = a.source.Only(demoSettings...)
+	ours.Source = a.Source.Only(demoSettings...)
 	a = &ours
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	c.Projects, c.Budget = config.Projects{sandbox.DefaultProject}, 0
 	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
 	c.DeltaURL, c.PromptsDir = filepath.Join(dir, "delta"), filepath.Join(dir, "prompts")
-	if _, set := a.source.Lookup("DOCGAUGE_LOG_LEVEL"); !set {
+	if _, set := a.Source.Lookup("DOCGAUGE_LOG_LEVEL"); !set {
 		c.LogLevel = slog.LevelWarn
 	}
 	fmt.Fprintf(a.Out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\n", c.BaseURL)
@@ -137,7 +136,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 		return err
 	}
 	if temporary {
-		fmt.Fprintf(a.Out, "\nThe files of this demo stay where they are. To delete them:\n\n  rm -r %s\n", shellWord(dir))
+		fmt.Fprintf(a.Out, "\nThe files of this demo stay where they are. To delete them:\n\n  rm -r %s\n", render.ShellWord(dir))
 	}
 	if !stay {
 		return nil
@@ -173,13 +172,13 @@ whom, and what to read next. [sandbox:page=/introduction]`
 
 // demoJob writes the example prompt, and runs the queue until its job has ended and its pull request
 // was read.
-func (a *Program) demoJob(ctx context.Context, c config.Config) (err error) {
+func (a *Program) demoJob(ctx context.Context, c config.Config) error {
 	if err := os.MkdirAll(c.PromptsDir, 0o700); err != nil {
 		return err
 	}
 	file := filepath.Join(c.PromptsDir, demoPrompt)
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-		folder, err := openPrompts(c)
+		folder, err := jobs.OpenPrompts(c)
 		if err == nil {
 			_, err = folder.Write(demoPrompt, prompts.Prompt{Title: demoTitle, Body: demoText})
 		}
@@ -192,22 +191,7 @@ func (a *Program) demoJob(ctx context.Context, c config.Config) (err error) {
 		}
 	}
 	c.PollInterval = config.Duration(demoPoll)
-	r, err := a.openQueue(c)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.app.Close()) }()
-	run := func(onNewState jobs.NewState, until jobs.Until) (jobs.Result, error) {
-		r.app.Config.PromptsOnNewState = config.NewState(onNewState)
-		return r.app.NewQueue(func() {}).Run(ctx, r.folder, until,
-			func(report jobs.Report) error { return r.afterPass(ctx, report) })
-	}
-	result, err := run(jobs.Refuse, jobs.UntilIdle)
-	if errors.Is(err, jobs.ErrNewState) { // no job was ever sent from here: send it
-		if _, err = run(jobs.Submit, jobs.UntilPassed); err == nil {
-			result, err = run(jobs.Refuse, jobs.UntilIdle)
-		}
-	}
+	result, err := jobs.RunAll(ctx, &a.Console, c)
 	if err != nil {
 		return err
 	}
@@ -221,7 +205,7 @@ func (a *Program) demoJob(ctx context.Context, c config.Config) (err error) {
 const demoPoll = 10 * time.Millisecond
 
 func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) {
-	opened, err := app.OpenReading(c, a.logger(c), a.now)
+	opened, err := app.OpenReading(c, a.Logger(c), a.Now)
 	if err != nil {
 		return err
 	}
@@ -231,7 +215,7 @@ func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) 
 		return err
 	}
 	for _, o := range all.Merges {
-		fmt.Fprintf(a.Out, "\noutcome  %s\n", outcomeTitle(o, false, a.wording(c), a.now()))
+		fmt.Fprintf(a.Out, "\noutcome  %s\n", outcomeTitle(o, false, a.Wording(c), a.Now()))
 		if o.Problem != "" {
 			fmt.Fprintf(a.Out, "         %s\n", o.Problem)
 			continue
@@ -245,7 +229,7 @@ Here the truth is known: the sandbox gave %s %.0f%% more human and
 %.0f%% more AI readers from the merge on. For merges of your own:
 
   %s outcomes
-`, strings.Join(o.Pages, ", "), 100*demoPulls.Effect.Human, 100*demoPulls.Effect.AI, commandName())
+`, strings.Join(o.Pages, ", "), 100*demoPulls.Effect.Human, 100*demoPulls.Effect.AI, render.CommandName())
 	}
 	return nil
 }
@@ -299,7 +283,7 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 	if err := a.demoOutcome(ctx, c); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "\nFor numbers of your own, which asks for URL, key and projects:\n\n  %s init\n", commandName())
+	fmt.Fprintf(a.Out, "\nFor numbers of your own, which asks for URL, key and projects:\n\n  %s init\n", render.CommandName())
 	return nil
 }
 
@@ -325,7 +309,7 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	q := query.Choice{Selection: query.Selection{Granularity: analytics.Week}}
 	top, err := query.Top(ctx, archive, q, query.Ranking{By: analytics.Everyone, N: demoPages})
 	for _, p := range top {
-		if err := printPages(a.Out, p, a.wording(c)); err != nil {
+		if err := printPages(a.Out, p, a.Wording(c)); err != nil {
 			return err
 		}
 	}
@@ -334,7 +318,7 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	}
 	fmt.Fprintf(a.Out, "\nAll of it, and the site day by day:\n\n  %[1]s top --archive %[2]s\n  %[1]s history "+
 		"--archive %[2]s\n\nThe same in DuckDB:\n\n%[3]s",
-		commandName(), shellWord(root), newestWeek(tree("visitors"), tree("totals")))
+		render.CommandName(), render.ShellWord(root), newestWeek(tree("visitors"), tree("totals")))
 	return err
 }
 
@@ -352,24 +336,6 @@ func newestWeek(visitors, totals string) string {
      WHERE %s)
   ORDER BY total DESC, path LIMIT %d;
 `, visitors, week, totals, week, demoPages)
-}
-
-// commandName is the name that this program was started with, for a shell.
-func commandName() string {
-	if name := os.Args[0]; strings.HasPrefix(filepath.Base(name), "docgauge") {
-		return shellWord(name)
-	}
-	return "docgauge"
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
-
-// shellWord quotes text so that a shell takes it as one word.
-func shellWord(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 func (a *Program) demoSinks(ctx context.Context, c config.Config) (err error) {

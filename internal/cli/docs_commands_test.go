@@ -115,7 +115,7 @@ func accepts(args []string, whole bool) error {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "…") }) {
 		return nil // shortened
 	}
-	a := newProgram(io.Discard)
+	a := newProgram(io.Discard, io.Discard, nil)
 	root := a.root()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -39,7 +41,7 @@ they were read before, and nothing else. Where the budget ends this, the same
 command continues it, until each of them was read since the first run; it then
 says so and sends nothing. --again starts over.
 
-` + exitCodes,
+` + console.ExitCodes,
 		Example: `  docgauge export           windows that are due, as far as the budget goes
   docgauge export --wait    continue across budget pauses until nothing is due
   docgauge export --from 2026-10-01 --to 2026-11-01  read October again
@@ -48,7 +50,7 @@ says so and sends nothing. --again starts over.
 			if dry {
 				return a.plan(cmd.Context(), o.Selection, planOptions{json: asJSON})
 			}
-			c, err := a.config(config.NeedProjects | config.NeedAPI)
+			c, err := a.Config(config.NeedProjects | config.NeedAPI)
 			if err != nil {
 				return err
 			}
@@ -59,32 +61,20 @@ says so and sends nothing. --again starts over.
 			return a.printCoverage(cmd.Context(), c)
 		},
 	}
-	selectionFlags(cmd, &o.Selection, true)
+	input.SelectionFlags(cmd, &o.Selection, true)
 	cmd.Flags().BoolVar(&o.Wait, "wait", false, "continue across budget pauses until nothing is due")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "the same as docgauge plan: send nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
 	return cmd
 }
 
-func selectionFlags(cmd *cobra.Command, s *coverage.Selection, dates bool) {
-	f := cmd.Flags()
-	if dates {
-		f.StringVar(&s.From, "from", "", "with --to: read exactly the windows inside [from,to), again if they were "+
-			"read before (YYYY-MM-DD)")
-		f.StringVar(&s.To, "to", "", "end of the windows to read, exclusive (YYYY-MM-DD)")
-		f.BoolVar(&s.Again, "again", false, "with --from and --to: start over instead of continuing an earlier run")
-	}
-	f.StringVar(&s.Windows, "windows", "", "only these of DOCGAUGE_WINDOWS, comma-separated")
-	f.StringVar(&s.Projects, "project", "", "only these of DOCGAUGE_PROJECTS, comma-separated")
-}
-
 func (a *Program) export(ctx context.Context, c config.Config, o export.Options, asJSON bool) (err error) {
 	// Wrong flags are found before anything is opened.
-	if err := o.Selection.Check(c, a.now()); err != nil {
+	if err := o.Selection.Check(c, a.Now()); err != nil {
 		return err
 	}
 	var s export.Summary
-	log := a.logger(c)
+	log := a.Logger(c)
 	defer func() {
 		// An interrupted run, or one of another process, is neither a success nor a failure.
 		if s.Outcome == export.Interrupted || errors.Is(err, state.ErrLocked) {
@@ -94,7 +84,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 			log.Warn("monitor not pinged", "error", failed)
 		}
 	}()
-	opened, err := app.OpenExport(c, log, a.now)
+	opened, err := app.OpenExport(c, log, a.Now)
 	if err != nil {
 		return err
 	}
@@ -103,18 +93,18 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	if err != nil {
 		return err
 	}
-	r := export.New(opened, opened.SnapshotReader().Read, a.progress, a.observe)
+	r := export.New(opened, opened.SnapshotReader().Read, a.Progress, a.observe)
 	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
 	watcher.Report(ctx)
 	problems := a.Err
-	if a.jsonLog != nil {
+	if a.SpeaksJSON() {
 		export.LogProblems(log, s)
 		problems = io.Discard
 	}
-	err = a.print(asJSON, s, func() error { return printSummary(a.Out, problems, s) })
+	err = a.Print(asJSON, s, func() error { return printSummary(a.Out, problems, s) })
 	if err == nil && (!s.Good() || len(s.Errors) > 0) {
-		return errReported
+		return render.ErrReported
 	}
 	return err
 }
@@ -122,8 +112,8 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 // terminalLevel is the log level of an export: a terminal shows a bar and a summary instead
 // of a line for each window, and one short line for each request that is tried again.
 func (a *Program) terminalLevel(c config.Config) config.Config {
-	a.terminal = render.IsTerminal(a.Err)
-	if c.LogLevel == slog.LevelInfo && a.terminal {
+	a.Terminal = render.IsTerminal(a.Err)
+	if c.LogLevel == slog.LevelInfo && a.Terminal {
 		c.LogLevel = slog.LevelWarn
 	}
 	return c
@@ -138,12 +128,12 @@ func (a *Program) printCoverage(ctx context.Context, c config.Config) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	r, err := coverage.NewStatus(ctx, db, c, coverage.Selection{}, a.now())
+	r, err := coverage.NewStatus(ctx, db, c, coverage.Selection{}, a.Now())
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(a.Out)
-	return a.wording(c).coverageTable(r.Coverage).Print(a.Out)
+	return coverageTable(a.Wording(c), r.Coverage).Print(a.Out)
 }
 
 func printSummary(out, log io.Writer, s export.Summary) error {
@@ -208,17 +198,6 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 			format.Plural(s.LeftRequests, "request"), whenLeft(s))
 	}
 	return text.Err()
-}
-
-// namedReading says how far the reading of windows named by their dates is.
-func namedReading(n coverage.Named) string {
-	windows := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From,
-		n.To, format.Time(n.Began))
-	if n.Left > 0 {
-		return fmt.Sprintf("%s of %s; the same command continues, --again starts over",
-			format.Commas(n.Windows-n.Left), windows)
-	}
-	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", windows, format.Time(n.Done))
 }
 
 // whenLeft says when the windows that a run left can be read.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/secretfile"
@@ -60,7 +61,7 @@ Exit codes: 0 alive, or ready; 1 not; 2 bad usage or configuration.`,
 }
 
 func (a *Program) healthcheck(ctx context.Context, o healthcheckOptions) error {
-	c, err := a.config(config.NeedServer)
+	c, err := a.Config(config.NeedServer)
 	if err != nil {
 		return err
 	}
@@ -72,10 +73,10 @@ func (a *Program) healthcheck(ctx context.Context, o healthcheckOptions) error {
 		return config.Problems{err.Error()}
 	}
 	if p.user, p.password, err = readCredentials(o.credentials); err != nil {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	if o.timeout <= 0 {
-		return usageError{fmt.Errorf("--timeout %s: want more than 0", o.timeout)}
+		return input.Usagef("--timeout %s: want more than 0", o.timeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

@@ -65,7 +65,7 @@ func writeText(t *testing.T, path, text string) {
 func says(t *testing.T, code int, want string, flags ...string) {
 	t.Helper()
 	var out, errors bytes.Buffer
-	got := Program{Version: "dev", Out: &out, Err: &errors}.Run(t.Context(),
+	got := newProgram(&out, &errors, nil).Run(t.Context(),
 		append([]string{"healthcheck", "--timeout", testbed.Patience.String()}, flags...))
 	text := out.String() + errors.String()
 	if got != code || !strings.Contains(text, want) || code != exitUsage && strings.Count(text, "\n") != 1 {

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 )
@@ -18,7 +20,7 @@ func helpTexts(root *cobra.Command) {
 	template := root.UsageTemplate()
 	for _, set := range []string{"Local", "Inherited"} {
 		template = strings.ReplaceAll(template, "."+set+"Flags.FlagUsages ",
-			fmt.Sprintf(".%sFlags.FlagUsagesWrapped %d ", set, helpWidth))
+			fmt.Sprintf(".%sFlags.FlagUsagesWrapped %d ", set, console.HelpWidth))
 	}
 	template = strings.ReplaceAll(template, "{{rpad .CommandPath .CommandPathPadding}} {{.Short}}",
 		"{{.Root.Name}} help {{rpad .Name .NamePadding}}  {{.Short}}")
@@ -32,7 +34,7 @@ func helpTexts(root *cobra.Command) {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if found != nil && (err != nil || len(rest) > 0) {
-				return unknownCommand(found, append(rest, args...)[0])
+				return input.UnknownCommand(found, append(rest, args...)[0])
 			}
 			found.InitDefaultHelpFlag()
 			return found.Help()
@@ -66,7 +68,7 @@ func completionTexts(completion *cobra.Command) {
 	completion.Short = "write the completion script of a shell"
 	completion.Long = "completion writes a script that completes commands, flags, projects, windows and\njobs in " +
 		"your shell. The help of each shell says how to load it."
-	completion.Args = noArgs
+	completion.Args = input.NoArgs
 	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	load := map[string]string{
 		"bash": "source <(docgauge completion bash)             # now; needs bash-completion\ndocgauge " +
@@ -78,7 +80,7 @@ func completionTexts(completion *cobra.Command) {
 		"powershell": "docgauge completion powershell | Out-String | Invoke-Expression",
 	}
 	for _, c := range completion.Commands() {
-		c.Short, c.Args = "write the script for "+c.Name(), noArgs
+		c.Short, c.Args = "write the script for "+c.Name(), input.NoArgs
 		c.Long = c.Name() + " writes the completion script for that shell to standard output.\nLoad it with\n\n  " +
 			strings.ReplaceAll(load[c.Name()], "\n", "\n  ")
 	}
@@ -117,7 +119,7 @@ func variableHelp() string {
 		if v.Default != "" {
 			meaning += " [" + v.Default + "]"
 		}
-		fmt.Fprintf(&b, "  %s\n%s\n", v.Name, strings.Join(render.Wrap("      "+meaning, helpWidth, 6), "\n"))
+		fmt.Fprintf(&b, "  %s\n%s\n", v.Name, strings.Join(render.Wrap("      "+meaning, console.HelpWidth, 6), "\n"))
 	}
 	return b.String()
 }
@@ -131,7 +133,7 @@ func (a *Program) manCommand() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usageError{fmt.Errorf("%s needs --dir, the directory for the pages", cmd.CommandPath())}
+				return input.Usagef("%s needs --dir, the directory for the pages", cmd.CommandPath())
 			}
 			if err := a.writeManual(cmd.Root(), dir); err != nil {
 				return fmt.Errorf("manual pages: %w", err)
@@ -154,7 +156,7 @@ func (a *Program) writeManual(root *cobra.Command, dir string) error {
 		cmd.DisableAutoGenTag = true
 		cmd.Long = markdown(cmd.Long)
 	})
-	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "docgauge " + a.Version, Manual: "docgauge"},
+	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "docgauge " + a.Build.Version, Manual: "docgauge"},
 		dir)
 }
 

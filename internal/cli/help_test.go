@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/config"
 )
 
@@ -18,7 +20,7 @@ import (
 // language.
 func TestHelpFits(t *testing.T) {
 	var out strings.Builder
-	a := newProgram(&out)
+	a := newProgram(&out, &out, nil)
 	root := a.root()
 	root.SetOut(&out)
 	walk(root, func(cmd *cobra.Command) {
@@ -26,7 +28,7 @@ func TestHelpFits(t *testing.T) {
 		cmd.InitDefaultHelpFlag()
 		check(t, cmd.Help())
 		for line := range strings.Lines(out.String()) {
-			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > helpWidth {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > console.HelpWidth {
 				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), n, line)
 			}
 		}
@@ -43,7 +45,7 @@ func TestHelpFits(t *testing.T) {
 // docgauge --help none.
 func TestHelpOnConfiguration(t *testing.T) {
 	var out strings.Builder
-	if code := (Program{Out: &out, Err: &out}).Run(t.Context(), []string{"help", "configuration"}); code != exitDone {
+	if code := newProgram(&out, &out, nil).Run(t.Context(), []string{"help", "configuration"}); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, out.String())
 	}
 	rest := out.String()
@@ -64,7 +66,7 @@ func TestHelpOnConfiguration(t *testing.T) {
 		rest = after
 	}
 	out.Reset()
-	(Program{Out: &out, Err: &out}).Run(t.Context(), []string{"--help"})
+	newProgram(&out, &out, nil).Run(t.Context(), []string{"--help"})
 	if strings.Contains(out.String(), "DOCGAUGE_BUDGET") ||
 		strings.Index(out.String(), "export ") > strings.Index(out.String(), "Flags:") {
 		t.Errorf("commands come first, variables elsewhere:\n%s", out.String())
@@ -79,7 +81,7 @@ func TestSettingsFit(t *testing.T) {
 		{Name: "DOCGAUGE_STATE_DIR", Group: "b", Value: long, Source: "/etc/docgauge/docgauge.env", Line: 123},
 	})
 	for line := range strings.Lines(text) {
-		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > helpWidth {
+		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > console.HelpWidth {
 			t.Errorf("too wide: %s", line)
 		}
 	}
@@ -91,7 +93,7 @@ func TestSettingsFit(t *testing.T) {
 func manualIn(t *testing.T) (*cobra.Command, string) {
 	t.Helper()
 	t.Setenv("SOURCE_DATE_EPOCH", "1790000000")
-	a := newProgram(new(strings.Builder))
+	a := newProgram(io.Discard, io.Discard, nil)
 	root, dir := a.root(), filepath.Join(t.TempDir(), "man")
 	check(t, a.writeManual(root, dir))
 	return root, dir

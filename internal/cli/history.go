@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
@@ -51,7 +53,7 @@ request to the service, needs no state, and can run during an export.
 Readers are unique visitors of one window. The windows cannot be added up:
 someone who comes on two days is one reader of the week.
 
-` + readingExitCodes,
+` + console.ReadingExitCodes,
 		Example: `  docgauge history
   docgauge history --window week --page /quickstart
   docgauge history --window week --agent Claude-User
@@ -59,7 +61,7 @@ someone who comes on two days is one reader of the week.
   docgauge history --last 365 --csv >days.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.since != "" && cmd.Flags().Changed("last") {
-				return usageError{errors.New("--since, --last: want one of the two")}
+				return input.Usage(errors.New("--since, --last: want one of the two"))
 			}
 			if cmd.Flags().Changed("page") {
 				o.page = &page
@@ -78,7 +80,7 @@ someone who comes on two days is one reader of the week.
 
 func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	if o.last < 1 {
-		return usageError{fmt.Errorf("--last %d: want 1 or more", o.last)}
+		return input.Usagef("--last %d: want 1 or more", o.last)
 	}
 	var reports []analytics.Report
 	if o.agent != "" {
@@ -89,8 +91,8 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.now())}
-	if q.Since, err = dateFlag("since", o.since); err != nil {
+	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.Now())}
+	if q.Since, err = input.DateFlag("since", o.since); err != nil {
 		return err
 	}
 	if q.Since != nil {
@@ -99,7 +101,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	if o.agent != "" {
 		all, err := query.AgentHistories(ctx, from, o.agent, q)
 		return show(a.Out, o.archive.print, all, asUsageError(err), csvOf(query.AgentHistoryRow{}, query.AgentHistory.Table),
-			func(h query.AgentHistory) error { return printAgentHistory(a.Out, h, a.wording(from.config)) })
+			func(h query.AgentHistory) error { return printAgentHistory(a.Out, h, a.Wording(from.config)) })
 	}
 	if o.archive.archive == "" { // the state is that of the configured archive
 		if q.Open, err = openWindows(ctx, from.config); err != nil {
@@ -108,7 +110,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	}
 	all, err := query.Histories(ctx, from, q)
 	return show(a.Out, o.archive.print, all, asUsageError(err), csvOf(historyRow{}, historyRows),
-		func(h query.HistoryReport) error { return printHistory(a.Out, h, a.wording(from.config)) })
+		func(h query.HistoryReport) error { return printHistory(a.Out, h, a.Wording(from.config)) })
 }
 
 // openWindows are the totals of the running windows so far; none without a state.
@@ -124,7 +126,7 @@ func openWindows(ctx context.Context, c config.Config) (out []analytics.OpenWind
 	return db.OpenWindows(ctx)
 }
 
-func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
+func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) error {
 	text := render.NewText(w)
 	readers := "readers of the site"
 	if h.Path != nil {
@@ -133,7 +135,7 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	if h.Granularity == analytics.Day {
 		readers += "; changes since a week before"
 	}
-	text.Line(2, "%s, %s", words.names.Of(h.Project), readers)
+	text.Line(2, "%s, %s", words.Names.Of(h.Project), readers)
 	text.Line(2, "")
 	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
 		render.Number("change"), render.Number("%"), render.Number("human"), render.Number("ai"),
@@ -146,17 +148,17 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 				cells[5] = fmt.Sprintf("%.1f%%", *step.AIShare)
 			}
 			if step.Change != nil {
-				cells[1], cells[2] = signed(*step.Change), percentText(step.Percent)
+				cells[1], cells[2] = render.Signed(*step.Change), render.Percent(step.Percent)
 			}
 		}
 		key := analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: step.Window}
 		state := windowState(step.State, step.Absent, step.Visitors != nil, step.Verified)
-		table.Add(append(append([]string{words.days(key)}, cells...), state)...)
+		table.Add(append(append([]string{words.Days(key)}, cells...), state)...)
 	}
 	err := errors.Join(text.Err(), table.Print(w))
 	if o := h.Open; o != nil {
 		text.Line(2, "%s so far: %s readers, %s human, %s AI (read %s). It is not over, so nothing compares with it.",
-			words.days(o.Key), format.Commas(o.Totals.Total), format.Commas(o.Totals.Human),
+			words.Days(o.Key), format.Commas(o.Totals.Total), format.Commas(o.Totals.Human),
 			format.Commas(o.Totals.AI), format.Time(o.ReadAt))
 	}
 	return errors.Join(err, printNewerMissing(text, h.Granularity, h.NewerMissing))

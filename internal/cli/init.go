@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -86,7 +87,7 @@ Variables DOCGAUGE_SITE_… of the environment are written too.`,
   docgauge init --site-logs '/var/log/nginx/access.log*'`,
 		// The file that --env-file names is written here, not read.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := refuseEmpty(cmd.Flags()); err != nil {
+			if err := input.RefuseEmpty(cmd.Flags()); err != nil {
 				return err
 			}
 			flag := cmd.Flags().Lookup("env-file")
@@ -140,7 +141,7 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) (err er
 		write = func() error { return durable.RewriteFile(o.path, []byte(text)) }
 	}
 	if err := write(); errors.Is(err, fs.ErrExist) {
-		return usageError{fmt.Errorf("--env-file: %s exists now, and init replaces no file", o.path)}
+		return input.Usagef("--env-file: %s exists now, and init replaces no file", o.path)
 	} else if err != nil {
 		return err
 	}
@@ -160,8 +161,8 @@ func (o *initOptions) checkFile() error {
 		return nil
 	}
 	if text, err := os.ReadFile(o.path); err != nil || string(text) != template {
-		return usageError{fmt.Errorf("--env-file: %s exists, and init replaces no file: name another, or edit this one",
-			o.path)}
+		return input.Usagef("--env-file: %s exists, and init replaces no file: name another, or edit this one",
+			o.path)
 	}
 	// The units are docgauge.service, and docgauge@NAME.service with NAME.env.
 	unit, dir := "docgauge", "/var/lib/docgauge"
@@ -169,8 +170,8 @@ func (o *initOptions) checkFile() error {
 		unit, dir = unit+"@"+name, dir+"-"+name
 	}
 	if o.keyFile == "" && o.site.logs == "" {
-		return usageError{fmt.Errorf("--api-key-file: missing: %s belongs to a service, which reads the key "+
-			"from a file; put it into %s", o.path, filepath.Join(filepath.Dir(o.path), unitKey(o.path)))}
+		return input.Usagef("--api-key-file: missing: %s belongs to a service, which reads the key "+
+			"from a file; put it into %s", o.path, filepath.Join(filepath.Dir(o.path), unitKey(o.path)))
 	}
 	o.unit, o.dir = unit+".service", cmp.Or(o.dir, dir)
 	return nil
@@ -188,7 +189,7 @@ func unitKey(path string) string {
 // is not a terminal. It returns the terminal, or nil.
 func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) (*os.File, error) {
 	if o.keyOnStdin && o.keyFile != "" {
-		return nil, usageError{errors.New("--api-key-file, --api-key-stdin: give one of them")}
+		return nil, input.Usage(errors.New("--api-key-file, --api-key-stdin: give one of them"))
 	}
 	terminal, _ := in.(*os.File)
 	if o.keyOnStdin {
@@ -203,7 +204,7 @@ func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) (*
 			terminal = nil
 		}
 		if terminal == nil && o.site.logs == "" {
-			return nil, usageError{errors.New("--site-logs: missing; the access logs of the site, like " + wellKnownLogs[0])}
+			return nil, input.Usage(errors.New("--site-logs: missing; the access logs of the site, like " + wellKnownLogs[0]))
 		}
 		return terminal, nil
 	}
@@ -229,8 +230,8 @@ func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) (*
 		}
 	}
 	if len(missing) > 0 {
-		return nil, usageError{errors.New("init: standard input is not a terminal, so these flags are needed:\n  " +
-			strings.Join(missing, "\n  "))}
+		return nil, input.Usage(errors.New("init: standard input is not a terminal, so these flags are needed:\n  " +
+			strings.Join(missing, "\n  ")))
 	}
 	return nil, nil
 }
@@ -272,14 +273,14 @@ func (a *Program) adopt(o initOptions, text string, more ...string) (config.Conf
 	for _, name := range append([]string{"BASE_URL", "API_KEY", "API_KEY_FILE", "PROJECTS", "STATE_DIR", "PARQUET_URL"},
 		more...) {
 		if value, set := os.LookupEnv("DOCGAUGE_" + name); set && value != "" {
-			a.note("DOCGAUGE_%s is set in the environment too, and wins over the file: unset it", name)
+			a.Note("DOCGAUGE_%s is set in the environment too, and wins over the file: unset it", name)
 		}
 		if err := os.Unsetenv("DOCGAUGE_" + name); err != nil {
 			return config.Config{}, err
 		}
 	}
-	a.source = config.ParseSource(o.path, text)
-	return a.config(config.NeedProjects | config.NeedAPI)
+	a.Source = config.ParseSource(o.path, text)
+	return a.Config(config.NeedProjects | config.NeedAPI)
 }
 
 // printNext prints how to use the file, the extent of the first export, and how long the budget
@@ -307,17 +308,17 @@ func (a *Program) printNext(
 Run any command as the service does, so that both share the state and the budget:
   sudo -u docgauge docgauge --env-file %s status
 
-`, shellWord(o.unit), remark, shellWord(path))
+`, render.ShellWord(o.unit), remark, render.ShellWord(path))
 	} else if err := a.printUses(path); err != nil {
 		return r, err
 	}
-	p, err := coverage.Selection{}.Plan(ctx, db, c, a.now())
+	p, err := coverage.Selection{}.Plan(ctx, db, c, a.Now())
 	if err != nil {
 		return r, err
 	}
 	r = coverage.NewPlanReport(p)
 	when, about, more := "one run", "about ", ""
-	if hours := r.Finish.Sub(a.now()).Hours(); hours > 0 {
+	if hours := r.Finish.Sub(a.Now()).Hours(); hours > 0 {
 		when = format.Plural(int(math.Ceil(hours)), "hour")
 	}
 	if r.Unknown > 0 {
@@ -340,7 +341,7 @@ func (a *Program) printUses(path string) error {
 	}
 	if remark != "" {
 		fmt.Fprintf(a.Out, "This program %s. To keep it, install it, and write\nits new path in the lines below:\n"+
-			"  sudo install %s /usr/local/bin/\n\n", remark, shellWord(self))
+			"  sudo install %s /usr/local/bin/\n\n", remark, render.ShellWord(self))
 	}
 	_, err = fmt.Fprintf(a.Out, `Try it, from any directory:
   docgauge --env-file %[1]s export
@@ -359,7 +360,7 @@ Or as a daemon, with systemd (/etc/systemd/system/docgauge.service):
   [Install]
   WantedBy=multi-user.target
 
-`, shellWord(path), cronWord(self), cronWord(path), systemdWord(self), systemdWord(path), me.Username)
+`, render.ShellWord(path), render.CronWord(self), render.CronWord(path), render.SystemdWord(self), render.SystemdWord(path), me.Username)
 	return err
 }
 
@@ -383,15 +384,4 @@ func programPath() (path, remark string, err error) {
 		remark = "is in the folder of a build"
 	}
 	return path, remark, nil
-}
-
-// cronWord quotes a word for a crontab, where % ends the command.
-func cronWord(word string) string { return strings.ReplaceAll(shellWord(word), "%", `\%`) }
-
-func systemdWord(word string) string {
-	word = strings.NewReplacer("%", "%%", "$", "$$").Replace(word)
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word) + `"`
 }

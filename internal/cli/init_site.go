@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
@@ -75,8 +76,8 @@ func (a *Program) initSite(ctx context.Context, o initOptions, terminal *os.File
 // checkSite completes the paths, and refuses files that exist.
 func (o *initOptions) checkSite() (err error) {
 	if o.keyFile != "" || o.keyOnStdin || o.export || o.baseURL != "" && o.baseURL != ownSiteAnswer {
-		return usageError{errors.New("--site-logs: not with --base-url, --api-key-file, --api-key-stdin and --export: " +
-			"init makes the key of your own site, and its docgauge site serve must run before the first export")}
+		return input.Usage(errors.New("--site-logs: not with --base-url, --api-key-file, --api-key-stdin and --export: " +
+			"init makes the key of your own site, and its docgauge site serve must run before the first export"))
 	}
 	if o.path, err = filepath.Abs(o.path); err != nil {
 		return err
@@ -91,7 +92,7 @@ func (o *initOptions) checkSite() (err error) {
 		return err
 	}
 	if text, err := os.ReadFile(o.site.path); !errors.Is(err, fs.ErrNotExist) && string(text) != siteTemplate {
-		return usageError{fmt.Errorf("--site-env-file: %s exists, and init replaces no file: name another", o.site.path)}
+		return input.Usagef("--site-env-file: %s exists, and init replaces no file: name another", o.site.path)
 	}
 	for _, v := range config.Variables() {
 		if value := os.Getenv(v.Name); strings.HasPrefix(v.Name, "DOCGAUGE_SITE_") && value != "" {
@@ -99,8 +100,8 @@ func (o *initOptions) checkSite() (err error) {
 		}
 	}
 	if _, err := os.Lstat(o.keyFile); !errors.Is(err, fs.ErrNotExist) {
-		return usageError{fmt.Errorf("--env-file: beside it is a key, %s, and init replaces no file: name another "+
-			"directory", o.keyFile)}
+		return input.Usagef("--env-file: beside it is a key, %s, and init replaces no file: name another "+
+			"directory", o.keyFile)
 	}
 	return nil
 }
@@ -130,7 +131,7 @@ func (a *Program) trySite(
 		case !done && terminal == nil:
 			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
 				"--no-check\n", o.path)
-			return c, "", 0, errReported
+			return c, "", 0, render.ErrReported
 		case !done && tried.Lines == 0:
 			o.site.logs = ""
 		case !done:
@@ -163,7 +164,7 @@ func (a *Program) trySite(
 		return c, "", 0, err
 	}
 	// Days before the first line had readers that no log has, and what is not kept is not served.
-	since = analytics.DateOf(a.now())
+	since = analytics.DateOf(a.Now())
 	if tried.Parsed > 0 {
 		since = max(analytics.DateOf(tried.Oldest), site.OldestDay(since, int(c.SiteRetention)))
 	}
@@ -258,15 +259,15 @@ func hostProjects(project, hosts string) string {
 
 // readLogs tries the logs, and says what they are.
 func (a *Program) readLogs(ctx context.Context, o *initOptions) (all site.Tried, ok bool, err error) {
-	c, s, _, err := a.adoptSite(o)
+	_, s, _, err := a.adoptSite(o)
 	if err != nil || o.noCheck {
 		return all, true, err
 	}
-	check := &checker{program: a, config: c}
+	found := render.NewFindings(a.Out, false)
 	all.Hosts = map[string]int{}
 	for _, source := range s.sources {
-		t, err := s.rules.Try(ctx, source, a.now)
-		check.foundLog(source, t, err)
+		t, err := s.rules.Try(ctx, source, a.Now)
+		foundLog(found, source, t, err)
 		if errors.Is(err, logs.ErrUnknown) {
 			t.Lines++ // there are some
 		}
@@ -278,7 +279,7 @@ func (a *Program) readLogs(ctx context.Context, o *initOptions) (all site.Tried,
 			all.Hosts[host] += n
 		}
 	}
-	return all, !check.failed(), check.printed
+	return all, !found.Failed(), found.Err()
 }
 
 // adoptSite makes the settings of site serve those of this process.
@@ -289,14 +290,14 @@ func (a *Program) adoptSite(o *initOptions) (c config.Config, s ownSite, project
 	}
 	for _, pair := range o.site.environ {
 		if !slices.Contains(values, pair) && os.Getenv(pair[0]) != "" {
-			a.note("%s of the environment wins over the file: unset it", pair[0])
+			a.Note("%s of the environment wins over the file: unset it", pair[0])
 		}
 		if err := os.Unsetenv(pair[0]); err != nil {
 			return c, s, "", err
 		}
 	}
-	a.source = config.ParseSource(o.site.path, envText(values, siteOptional))
-	if c, err = a.config(config.NeedSite); err != nil {
+	a.Source = config.ParseSource(o.site.path, envText(values, siteOptional))
+	if c, err = a.Config(config.NeedSite); err != nil {
 		return c, s, "", err
 	}
 	if s, err = a.readSite(c); err == nil {
@@ -310,7 +311,7 @@ func (a *Program) adoptSite(o *initOptions) (c config.Config, s ownSite, project
 func (o *initOptions) siteValues() (values [][2]string, err error) {
 	sources, err := logs.ParseSources(o.site.logs)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--site-logs: %w", err)}
+		return nil, input.Usagef("--site-logs: %w", err)
 	}
 	var named []string
 	for _, s := range sources {
@@ -376,7 +377,7 @@ func (a *Program) writeSite(
 		return err
 	}
 	if o.unit == "" { // else the directory belongs to the unit's user
-		secret, remove, err := newSiteKey(ctx, c.SiteDir, project, a.now())
+		secret, remove, err := newSiteKey(ctx, c.SiteDir, project, a.Now())
 		if err != nil {
 			return err
 		}
@@ -449,11 +450,11 @@ Make the key, and start the site and its export:
 
 Whether the service can read the logs, and follows them:
   sudo -u docgauge -g adm docgauge --env-file %[1]s site check
-`, shellWord(o.site.path), shellWord(o.keyFile), shellWord(o.unit))
+`, render.ShellWord(o.site.path), render.ShellWord(o.keyFile), render.ShellWord(o.unit))
 		return err
 	}
 	fmt.Fprintf(a.Out, "wrote %s (mode 0600), the key\n\nStart the site, and leave it running:\n"+
-		"  docgauge --env-file %s site serve\n\n", o.keyFile, shellWord(o.site.path))
+		"  docgauge --env-file %s site serve\n\n", o.keyFile, render.ShellWord(o.site.path))
 	if err := a.printUses(o.path); err != nil {
 		return err
 	}
@@ -462,6 +463,6 @@ Whether the service can read the logs, and follows them:
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "The site's unit (docgauge-site.service) differs in one line:\n"+
-		"  ExecStart=%s --env-file %s site serve\n", systemdWord(self), systemdWord(o.site.path))
+		"  ExecStart=%s --env-file %s site serve\n", render.SystemdWord(self), render.SystemdWord(o.site.path))
 	return err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -171,17 +172,17 @@ func (t *trial) run(ctx context.Context) (text string, c config.Config, err erro
 			return text, c, err
 		}
 		// A key that another project accepts is good: the service refuses the project.
-		badKey := docsapi.IsUnauthorized(failed.cause) && !slices.Contains(slices.Collect(maps.Values(t.works)), true)
+		badKey := docsapi.IsUnauthorized(failed.Cause) && !slices.Contains(slices.Collect(maps.Values(t.works)), true)
 		if t.terminal == nil || badKey && t.options.keyFile != "" {
 			fmt.Fprintf(t.program.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
 				"--no-check\n", t.options.path)
-			return text, c, errReported
+			return text, c, render.ErrReported
 		}
 		err = t.program.prompt(t.terminal, func(p *prompter) error {
 			switch {
 			case badKey:
 				return t.options.askKey(ctx, p)
-			case docsapi.IsNotFound(failed.cause), docsapi.IsUnauthorized(failed.cause):
+			case docsapi.IsNotFound(failed.Cause), docsapi.IsUnauthorized(failed.Cause):
 				return t.options.askInstead(ctx, p, failed.Project, c.Projects)
 			}
 			return t.options.askURL(ctx, p, t.options.baseURL)
@@ -228,21 +229,21 @@ func checkOwners(ctx context.Context, db *state.DB, c config.Config) error {
 		return nil
 	}
 	slices.Sort(has)
-	return usageError{fmt.Errorf("--dir: the state in %s has windows of %s, and of no project given here; "+
+	return input.Usagef("--dir: the state in %s has windows of %s, and of no project given here; "+
 		"another organisation has another quota, and needs another --dir. If it is the same one, name one of "+
-		"those projects too", c.StateDir, strings.Join(slices.Compact(has), ", "))}
+		"those projects too", c.StateDir, strings.Join(slices.Compact(has), ", "))
 }
 
 // try requests the newest day of each project that has not been answered, and returns the first that
 // failed, nil for none. A budget that is used up does not count as a failure.
-func (t *trial) try(ctx context.Context, c config.Config) (failed *checkFinding, err error) {
+func (t *trial) try(ctx context.Context, c config.Config) (failed *render.Finding, err error) {
 	a := t.program
-	client, err := app.NewAPI(c, t.db, a.logger(c), a.now, 0, 1)
+	client, err := app.NewAPI(c, t.db, a.Logger(c), a.Now, 0, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, client.Flush(context.WithoutCancel(ctx))) }()
-	check := &checker{program: a, config: c}
+	check := &checker{a, c, render.NewFindings(a.Out, false)}
 	for _, project := range c.Projects {
 		if t.works[project] {
 			continue
@@ -251,17 +252,17 @@ func (t *trial) try(ctx context.Context, c config.Config) (failed *checkFinding,
 		if err != nil {
 			return nil, err
 		}
-		if check.add(f); t.temp != nil && f.Result != checkSkip && !docsapi.IsNotSent(f.cause) {
+		if check.found.Add(f); t.temp != nil && f.Result != render.Skip && !docsapi.IsNotSent(f.Cause) {
 			t.sent++
 		}
-		if t.works[project] = f.Result != checkFail; !t.works[project] && failed == nil {
+		if t.works[project] = f.Result != render.Fail; !t.works[project] && failed == nil {
 			failed = &f
 		}
-		if failed != nil && !docsapi.IsNotFound(failed.cause) && !docsapi.IsUnauthorized(failed.cause) {
+		if failed != nil && !docsapi.IsNotFound(failed.Cause) && !docsapi.IsUnauthorized(failed.Cause) {
 			break // the next project would meet the same
 		}
 	}
-	return failed, check.printed
+	return failed, check.found.Err()
 }
 
 // wantsNumbers reports whether to export once: --export says so, or the answer to a question. The
@@ -293,7 +294,7 @@ func (a *Program) firstNumbers(ctx context.Context, c config.Config, sent int) e
 		return err
 	}
 	log := state.BudgetLog{DB: db, Name: coverage.AnalyticsBudget, Span: budget.Span,
-		Unanswered: time.Duration(c.Timeout), Now: a.now}
+		Unanswered: time.Duration(c.Timeout), Now: a.Now}
 	for ; sent > 0 && err == nil; sent-- {
 		_, _, _, err = log.Charge(ctx, int(c.Budget), 1, 0, nil)
 	}

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/dev/testbed"
@@ -127,7 +129,7 @@ func TestJobsOddAnswers(t *testing.T) {
 			t.Fatal(diff)
 		}
 	}
-	var list jobList
+	var list clijobs.List
 	check(t, json.Unmarshal(p.run(t, "jobs", "list", "--json"), &list))
 	got := map[string]journal.State{}
 	reasons := ""

@@ -16,6 +16,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -46,12 +48,12 @@ committed whole.
   export DOCGAUGE_PARQUET_URL=s3://bucket/docs
   docgauge load --sink parquet --archive ./data
 
-` + exitCodes,
+` + console.ExitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.load(cmd.Context(), l) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&l.sink, "sink", "", "sink to fill: delta, clickhouse, postgres or parquet")
-	archiveFlag(f, &l.archive, "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	input.ArchiveFlag(f, &l.archive, "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringVar(&l.from, "from", "", "load only windows inside [from,to): YYYY-MM-DD")
 	f.StringVar(&l.to, "to", "", "the first day after those windows")
 	f.StringVar(&l.project, "project", "", "comma-separated projects (default: all that the archive has)")
@@ -80,13 +82,13 @@ type loadSummary struct {
 }
 
 func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	scope := sinks.Scope{}
 	if scope.Within, err = coverage.ParseDates(l.from, l.to); err != nil {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	to, from, err := l.open(c)
 	if err != nil {
@@ -126,7 +128,7 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 		err = text.Err()
 	}
 	if err == nil && len(s.Errors) > 0 {
-		return errReported
+		return render.ErrReported
 	}
 	return err
 }
@@ -134,11 +136,11 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 // open makes both ends. They must be different places.
 func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if l.sink == "" {
-		return nil, nil, usageError{errors.New("which sink? --sink delta, clickhouse or postgres, or parquet with " +
-			"another --archive")}
+		return nil, nil, input.Usage(errors.New("which sink? --sink delta, clickhouse or postgres, or parquet with " +
+			"another --archive"))
 	}
 	if err := config.CheckSink(l.sink); err != nil {
-		return nil, nil, usageError{fmt.Errorf("--sink %w", err)}
+		return nil, nil, input.Usagef("--sink %w", err)
 	}
 	if err := c.CheckSinkIsSet(l.sink); err != nil {
 		return nil, nil, config.Problems{err.Error()}
@@ -151,8 +153,8 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 		return nil, nil, err
 	}
 	if l.sink == config.SinkParquet && app.SamePlace(cmp.Or(l.archive, c.ParquetURL), c.ParquetURL) {
-		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with "+
-			"--archive, or let `docgauge verify --repair` copy from another sink", from.Location())}
+		return nil, nil, input.Usagef("archive and sink are the same place, %s: name another one with "+
+			"--archive, or let `docgauge verify --repair` copy from another sink", from.Location())
 	}
 	return to, from, nil
 }
@@ -176,8 +178,8 @@ func (a *Program) planLoad(
 func (a *Program) loadWindows(
 	ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope,
 ) (s loadSummary, err error) {
-	started := a.now()
-	opened, err := app.OpenLedger(c, a.logger(c), a.now)
+	started := a.Now()
+	opened, err := app.OpenLedger(c, a.Logger(c), a.Now)
 	if err != nil {
 		return s, err
 	}
@@ -200,7 +202,7 @@ func (a *Program) loadWindows(
 		err = db.Restore(ctx, to.Name(), plan.shown)
 	}
 	if err == nil {
-		p := a.progress
+		p := a.Progress
 		p.BeginCount(len(plan.lacking), "windows", "rows")
 		var counting sync.Mutex
 		loader := loader{to: to}
@@ -215,7 +217,7 @@ func (a *Program) loadWindows(
 			if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
 				return err
 			}
-			return db.Committed(ctx, rev, to.Name(), a.now())
+			return db.Committed(ctx, rev, to.Name(), a.Now())
 		}
 		err = loader.run(ctx, plan.lacking, loadAtOnce[to.Name()])
 		p.End()
@@ -223,7 +225,7 @@ func (a *Program) loadWindows(
 	if err != nil {
 		s.Errors = append(s.Errors, err.Error())
 	}
-	s.seconds = a.now().Sub(started).Seconds()
+	s.seconds = a.Now().Sub(started).Seconds()
 	return s, nil
 }
 

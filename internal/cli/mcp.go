@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/jobs"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/mcp"
@@ -36,7 +38,7 @@ examples.
 
 Unique visitors are not additive, and each answer with numbers says so.
 
-` + exitCodes,
+` + console.ExitCodes,
 		Example: `  docgauge --env-file docgauge.env mcp
   docgauge --env-file docgauge.env mcp --allow-jobs`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.mcp(cmd, allowJobs) },
@@ -50,20 +52,20 @@ func (a *Program) mcp(cmd *cobra.Command, allowJobs bool) error {
 	if allowJobs {
 		need = config.NeedProjects | config.NeedPrompts
 	}
-	c, err := a.config(need)
+	c, err := a.Config(need)
 	if err != nil {
 		return err
 	}
 	if allowJobs {
-		if _, err := openPrompts(c); err != nil {
+		if _, err := jobs.OpenPrompts(c); err != nil {
 			return err
 		}
 	}
-	surviveClosedPipes()
+	console.SurviveClosedPipes()
 	in := cmd.InOrStdin()
 	if f, ok := in.(*os.File); ok && render.IsTerminal(f) {
-		a.note("this is for assistants, which start it themselves (docgauge mcp --help); stop with Ctrl-D")
+		a.Note("this is for assistants, which start it themselves (docgauge mcp --help); stop with Ctrl-D")
 	}
-	return mcp.Serve(cmd.Context(), in, a.Out, mcp.Options{Config: c, Log: a.logger(c),
-		Now: a.now, AddPrompts: allowJobs})
+	return mcp.Serve(cmd.Context(), in, a.Out, mcp.Options{Config: c, Log: a.Logger(c),
+		Now: a.Now, AddPrompts: allowJobs})
 }

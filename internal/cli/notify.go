@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/events"
@@ -57,15 +58,15 @@ a digest could not be made; 2 bad usage or configuration.`,
 func (a *Program) notify(ctx context.Context, o notifyOptions) (err error) {
 	switch {
 	case o.test == o.digest:
-		return usageError{errors.New("--test, --digest: want one of the two")}
+		return input.Usage(errors.New("--test, --digest: want one of the two"))
 	case o.asJSON && !o.dryRun:
-		return usageError{errors.New("--json: only with --dry-run")}
+		return input.Usage(errors.New("--json: only with --dry-run"))
 	}
 	need := config.NeedNothing
 	if o.digest {
 		need = config.NeedProjects
 	}
-	c, err := a.config(need)
+	c, err := a.Config(need)
 	if err != nil {
 		return err
 	}
@@ -73,12 +74,12 @@ func (a *Program) notify(ctx context.Context, o notifyOptions) (err error) {
 		return config.Problems{"DOCGAUGE_NOTIFY_URL: missing: the webhook that gets the message (or " +
 			"DOCGAUGE_NOTIFY_URL_FILE); --dry-run needs none"}
 	}
-	opened := &app.App{Config: c, Log: a.logger(c), Now: a.now}
+	opened := &app.App{Config: c, Log: a.Logger(c), Now: a.Now}
 	var notes []journal.Event
 	if o.test {
 		notes, err = events.Test(opened)
 	} else {
-		if opened, err = app.OpenReading(c, a.logger(c), a.now); err != nil {
+		if opened, err = app.OpenReading(c, a.Logger(c), a.Now); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, opened.Close()) }()
@@ -114,7 +115,7 @@ func printNotes(w io.Writer, notes []journal.Event) error {
 			text.Line(0, "")
 		}
 		for i, line := range append([]string{e.Text}, e.Lines...) {
-			text.Line(2, "%s%s", strings.Repeat("  ", min(i, 1)), ascii.Replace(line))
+			text.Line(2, "%s%s", strings.Repeat("  ", min(i, 1)), render.ASCII.Replace(line))
 		}
 	}
 	return text.Err()

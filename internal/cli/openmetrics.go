@@ -14,6 +14,8 @@ import (
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/exporter/remotewrite"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -56,7 +58,7 @@ in a file with the fields of remote_write in prometheus.yml. Samples that the
 receiver refuses because they are too old are counted, and the exit code is 1:
 Prometheus takes them with storage.tsdb.out_of_order_time_window.
 
-` + exitCodes,
+` + console.ExitCodes,
 		Example: `  docgauge openmetrics --from 2026-10-01 --to 2026-11-01 >history.om
   promtool tsdb create-blocks-from openmetrics --max-block-duration=744h \
     history.om DATA
@@ -73,7 +75,7 @@ Prometheus takes them with storage.tsdb.out_of_order_time_window.
 	f.IntVar(&t.pages, "pages", 0, "also write this many pages of each window, those with the most visitors")
 	f.StringVar(&t.windows, "windows", "", "comma-separated granularities (default: all that the archive has)")
 	f.StringVar(&t.project, "project", "", "comma-separated projects (default: all that the archive has)")
-	archiveFlag(f, &t.archive, "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	input.ArchiveFlag(f, &t.archive, "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringArrayVar(&t.labels, "label", nil, "name=value, a label for every series; may be given more than once")
 	f.StringVar(&t.remote.URL, "remote-write", "", "URL of a receiver that gets the samples: "+
 		"http://HOST:9090/api/v1/write")
@@ -85,17 +87,17 @@ Prometheus takes them with storage.tsdb.out_of_order_time_window.
 }
 
 func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err error) {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	o, err := t.options(a.now())
+	o, err := t.options(a.Now())
 	if err != nil {
 		return err
 	}
-	receiver, err := t.receiver(a.logger(c))
+	receiver, err := t.receiver(a.Logger(c))
 	if err != nil {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	from, err := archiveAt(t.archive, c, analytics.AgentsReport)
 	if err != nil {
@@ -116,13 +118,13 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	}
 	s, err := history.Write(ctx, a.Out, archive, o)
 	if errors.Is(err, history.ErrNothing) {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	if err != nil {
 		return fmt.Errorf("%w\nthe history is not complete: do not use it (`docgauge verify` says how to mend the "+
 			"archive)", err)
 	}
-	a.note("wrote %s as %s samples of %s series, from %s",
+	a.Note("wrote %s as %s samples of %s series, from %s",
 		format.Plural(s.Windows, "window"), format.Commas(s.Samples), format.Commas(int64(s.Series)), from.Location())
 	return nil
 }
@@ -130,7 +132,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 // options checks the flags.
 func (t openmetricsOptions) options(now time.Time) (o history.Options, err error) {
 	begin, end := analytics.Date(0), analytics.DateOf(now)
-	from, to, err := dateFlags(t.from, t.to, "samples")
+	from, to, err := input.DateFlags(t.from, t.to, "samples")
 	if err != nil {
 		return o, err
 	}
@@ -141,7 +143,7 @@ func (t openmetricsOptions) options(now time.Time) (o history.Options, err error
 		end = *to
 	}
 	if begin >= end {
-		return o, emptyRange(begin, end, "samples")
+		return o, input.EmptyRange(begin, end, "samples")
 	}
 	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: begin.Time(), To: end.Time()}
 	// The future has not been shown yet.
@@ -149,17 +151,17 @@ func (t openmetricsOptions) options(now time.Time) (o history.Options, err error
 		o.To = end
 	}
 	if t.step < time.Second || t.step%time.Second != 0 {
-		return o, usageError{fmt.Errorf("--step %s: want whole seconds, at least 1s", t.step)}
+		return o, input.Usagef("--step %s: want whole seconds, at least 1s", t.step)
 	}
 	if t.pages < 0 {
-		return o, usageError{fmt.Errorf("--pages %d: want 0 or more", t.pages)}
+		return o, input.Usagef("--pages %d: want 0 or more", t.pages)
 	}
 	if o.Labels, err = history.ParseLabels(t.labels); err != nil {
-		return o, usageError{fmt.Errorf("--label %w", err)}
+		return o, input.Usagef("--label %w", err)
 	}
 	for _, text := range coverage.List(t.windows) {
 		if _, err := analytics.ParseGranularity(text); err != nil {
-			return o, usageError{fmt.Errorf("--windows: %w", err)}
+			return o, input.Usagef("--windows: %w", err)
 		}
 	}
 	return o, nil
@@ -236,23 +238,23 @@ func (t openmetricsOptions) receiver(log *slog.Logger) (*remotewrite.Writer, err
 func (a *Program) remoteWrite(
 	ctx context.Context, to *remotewrite.Writer, from historyOf, o history.Options, asJSON bool,
 ) error {
-	started := a.now()
+	started := a.Now()
 	var first int64
 	written, err := history.Samples(ctx, from, o, func(s exporter.Sample) error {
 		if first == 0 {
 			first = s.At
-			a.progress.BeginCount(int(o.To.Unix()-first)/daySeconds+1, "days", "samples")
+			a.Progress.BeginCount(int(o.To.Unix()-first)/daySeconds+1, "days", "samples")
 		}
-		a.progress.Count(int(s.At-first)/daySeconds, to.Summary().Accepted)
+		a.Progress.Count(int(s.At-first)/daySeconds, to.Summary().Accepted)
 		return to.Add(ctx, s)
 	})
 	if errors.Is(err, history.ErrNothing) {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	if err == nil {
 		err = to.Close(ctx)
 	}
-	a.progress.End()
+	a.Progress.End()
 	s := remoteSummary{from.Location(), written, to.Summary(), []string{}}
 	switch {
 	case err != nil && s.Through != nil:
@@ -268,14 +270,14 @@ func (a *Program) remoteWrite(
 		text := render.NewText(a.Out)
 		text.Line(2, "wrote %s of %s samples of %s, from %s, in %s and %.1f s", format.Commas(s.Accepted),
 			format.Commas(s.Samples), format.Plural(s.Windows, "window"), s.Archive,
-			format.Plural(s.Requests, "request"), a.now().Sub(started).Seconds())
+			format.Plural(s.Requests, "request"), a.Now().Sub(started).Seconds())
 		return errors.Join(text.Err(), err)
 	}
 	if err == nil {
 		return render.JSON(a.Out, s)
 	}
 	s.Errors = append(s.Errors, err.Error())
-	return errors.Join(render.JSON(a.Out, s), errReported)
+	return errors.Join(render.JSON(a.Out, s), render.ErrReported)
 }
 
 const daySeconds = 24 * 60 * 60

@@ -71,7 +71,7 @@ func ranHere(
 ) (out, stderr string, err error) {
 	t.Helper()
 	var stdout, log bytes.Buffer
-	cmd := command(Program{Out: &stdout, Err: &log, now: func() time.Time { return now }}.ready())
+	cmd := command(newProgram(&stdout, &log, func() time.Time { return now }))
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.ExecuteContext(t.Context())

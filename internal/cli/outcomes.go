@@ -6,24 +6,24 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/outcomes"
-	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
 type outcomesOptions struct {
 	project string
-	print   formats
+	print   input.Formats
 }
 
 func (a *Program) outcomesCommand() *cobra.Command {
@@ -54,7 +54,7 @@ docs/outcomes.md explains the numbers, docs/outcomes-method.md the method.
 It reads the state and the Parquet archive, or another sink of DOCGAUGE_SINKS if
 there is none. It sends no request, changes nothing, and can run beside serve.
 
-` + readingExitCodes,
+` + console.ReadingExitCodes,
 		Example: `  docgauge outcomes
   docgauge outcomes --project prj_a
   docgauge outcomes --json   summaries, and outcomes with each day for a chart
@@ -63,26 +63,26 @@ there is none. It sends no request, changes nothing, and can run beside serve.
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all)")
-	o.print.flags(f, "print JSON, with the days of each effect", plainCSV)
+	o.print.Flags(f, "print JSON, with the days of each effect", input.PlainCSV)
 	return cmd
 }
 
 func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
-	if err := o.print.check(); err != nil {
+	if err := o.print.Check(); err != nil {
 		return err
 	}
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	opened, err := app.OpenReading(c, a.logger(c), a.now)
+	opened, err := app.OpenReading(c, a.Logger(c), a.Now)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	var selected outcomes.Selection
 	if o.project != "" {
-		known, err := knownProjects(ctx, c, opened.State)
+		known, err := input.KnownProjects(ctx, c, opened.State)
 		jobs, failed := opened.State.Jobs(ctx)
 		if err := errors.Join(err, failed); err != nil {
 			return err
@@ -101,25 +101,11 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 	if all.Merges == nil {
 		return err
 	}
-	return errors.Join(o.print.write(a.Out, all, func() error { return outcomesCSV(a.Out, all.Merges) },
-		func() error { return printOutcomes(a.Out, all, a.wording(c), a.now()) }), err)
+	return errors.Join(o.print.Write(a.Out, all, func() error { return outcomesCSV(a.Out, all.Merges) },
+		func() error { return printOutcomes(a.Out, all, a.Wording(c), a.Now()) }), err)
 }
 
-// knownProjects are the projects that are configured or in the ledger, sorted.
-func knownProjects(ctx context.Context, c config.Config, db *state.DB) ([]string, error) {
-	ids := slices.Clone(c.Projects)
-	entries, err := db.Entries(ctx)
-	for _, e := range entries {
-		ids = append(ids, e.Project)
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids), err
-}
-
-// ascii has the signs of tables in a terminal.
-var ascii = strings.NewReplacer("–", "-", "−", "-")
-
-func printOutcomes(w io.Writer, all view.Outcomes, words wording, now time.Time) error {
+func printOutcomes(w io.Writer, all view.Outcomes, words render.Wording, now time.Time) error {
 	text := render.NewText(w)
 	if len(all.Merges) == 0 {
 		text.Line(0, "No pull request of an agent job was merged yet; docgauge jobs list shows where they stand.")
@@ -144,10 +130,10 @@ func printOutcomes(w io.Writer, all view.Outcomes, words wording, now time.Time)
 	}
 	var names func(string) string
 	if several {
-		names = words.names.Of
+		names = words.Names.Of
 	}
 	for _, sentence := range all.Sentences(names) {
-		text.Line(0, "%s", ascii.Replace(sentence))
+		text.Line(0, "%s", render.ASCII.Replace(sentence))
 	}
 	if len(all.Summaries) > 0 {
 		text.Line(0, "")
@@ -156,10 +142,10 @@ func printOutcomes(w io.Writer, all view.Outcomes, words wording, now time.Time)
 	return text.Err()
 }
 
-func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) string {
+func outcomeTitle(o view.Outcome, several bool, words render.Wording, now time.Time) string {
 	title := o.Title
 	if several {
-		title = words.names.Of(o.Project) + ": " + title
+		title = words.Names.Of(o.Project) + ": " + title
 	}
 	if o.At.IsZero() {
 		return title
@@ -178,7 +164,7 @@ func outcomeTable(effects []view.Effect) *render.Table {
 			e.Interval(), string(e.Verdict), e.Reason,
 		}
 		for i := range cells[1:8] {
-			cells[1+i] = ascii.Replace(cells[1+i])
+			cells[1+i] = render.ASCII.Replace(cells[1+i])
 		}
 		table.Add(cells...)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -45,7 +46,7 @@ has settled. One with invalid responses is skipped for a while. Neither keeps
 other windows waiting.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },
 	}
-	selectionFlags(cmd, &sel, true)
+	input.SelectionFlags(cmd, &sel, true)
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the plan as JSON")
 	cmd.Flags().BoolVar(&o.all, "all", false, "list every window, on a terminal too")
 	return cmd
@@ -58,23 +59,23 @@ type planOptions struct{ json, all bool }
 type planReport coverage.PlanReport
 
 func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOptions) (err error) {
-	c, db, err := a.openState(config.NeedProjects)
+	c, db, err := a.OpenState(config.NeedProjects)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	p, err := sel.Plan(ctx, db, c, a.now())
+	p, err := sel.Plan(ctx, db, c, a.Now())
 	if err != nil {
 		return err
 	}
 	report := coverage.NewPlanReport(p)
-	return a.print(o.json, report, func() error { return a.printPlan(planReport(report), a.wording(c), o.all) })
+	return a.Print(o.json, report, func() error { return a.printPlan(planReport(report), a.Wording(c), o.all) })
 }
 
 // shownPlanned is the number of windows that a plan lists on a terminal; of more it shows groups.
 const shownPlanned = 20
 
-func (a *Program) printPlan(r planReport, w wording, all bool) error {
+func (a *Program) printPlan(r planReport, w render.Wording, all bool) error {
 	text := render.NewText(a.Out)
 	grouped := !all && len(r.Windows) > shownPlanned && render.IsTerminal(a.Out)
 	if len(r.Windows) == 0 {
@@ -91,9 +92,9 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 		if grouped {
 			text.Line(2, "The newest windows are read first; docgauge plan --all lists them all, in their order.")
 		}
-		text.Line(2, "%s", r.sum(a.now()))
+		text.Line(2, "%s", r.sum(a.Now()))
 	}
-	if short := r.shortWindows(); r.Finish.Sub(a.now()) > 24*time.Hour && 2*short > r.Requests {
+	if short := r.shortWindows(); r.Finish.Sub(a.Now()) > 24*time.Hour && 2*short > r.Requests {
 		text.Line(2, "%s of the requests are for days and rolling windows: DOCGAUGE_WINDOWS=week,month reads the past "+
 			"without them", format.Commas(short))
 	}
@@ -104,17 +105,17 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 		text.Line(2, "%s", namedReading(*r.Named))
 	}
 	for _, one := range r.Refused {
-		text.Line(2, "%s", w.refused(one, a.now()))
+		text.Line(2, "%s", refusedText(w, one, a.Now()))
 	}
 	for _, e := range r.Early {
-		text.Line(2, "%s", w.early(e))
+		text.Line(2, "%s", earlyText(w, e))
 	}
 	for _, l := range r.Lacking {
-		text.Line(2, "%s", w.lacking(l, a.now()))
+		text.Line(2, "%s", lackingText(w, l, a.Now()))
 	}
 	for _, p := range slices.Concat(r.Windows, r.Waiting) {
 		if p.Decision != "" {
-			text.Line(2, "%s: %s", w.window(p.Key), p.Decision)
+			text.Line(2, "%s: %s", w.Window(p.Key), p.Decision)
 		}
 	}
 	return text.Err()
@@ -171,11 +172,11 @@ func (r planReport) sum(now time.Time) string {
 }
 
 // table has a row for each window, in the order of the plan.
-func (r planReport) table(w wording) *render.Table {
-	table := render.NewTable(render.Number("#"), projectColumn(), render.Column{Name: "window"},
+func (r planReport) table(w render.Wording) *render.Table {
+	table := render.NewTable(render.Number("#"), render.ProjectColumn(), render.Column{Name: "window"},
 		render.Column{Name: "days"}, render.Column{Name: "reason"}, render.Number("requests"))
 	for i, p := range r.Windows {
-		table.Add(strconv.Itoa(i+1), w.project(p.Project), plannedName(p), w.days(p.Key), string(p.Reason),
+		table.Add(strconv.Itoa(i+1), w.Project(p.Project), plannedName(p), w.Days(p.Key), string(p.Reason),
 			cost(p.Requests, p.Basis))
 	}
 	return table
@@ -183,7 +184,7 @@ func (r planReport) table(w wording) *render.Table {
 
 // groups has a row for the windows that differ only in their days, in the order of the
 // first of them.
-func (r planReport) groups(w wording) *render.Table {
+func (r planReport) groups(w render.Wording) *render.Table {
 	type group struct {
 		project, window string
 		reason          schedule.Reason
@@ -212,19 +213,14 @@ func (r planReport) groups(w wording) *render.Table {
 			s.last = p.Window
 		}
 	}
-	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
+	table := render.NewTable(render.ProjectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
 		render.Number("windows"), render.Column{Name: "reason"}, render.Number("requests"))
 	for _, g := range order {
 		s := sums[g]
-		table.Add(w.project(g.project), g.window, w.span(s.granularity, s.first, s.last), format.Commas(s.windows),
+		table.Add(w.Project(g.project), g.window, w.Span(s.granularity, s.first, s.last), format.Commas(s.windows),
 			string(g.reason), cost(s.requests, s.basis))
 	}
 	return table
-}
-
-// projectColumn is left out where there is one project.
-func projectColumn() render.Column {
-	return render.Column{Name: "project", Cut: render.CutMiddle, Optional: true}
 }
 
 // cost writes an estimate: 3, ~3 from other windows, 3+ at least.
@@ -251,7 +247,7 @@ func leastReliable(a, b schedule.Basis) schedule.Basis {
 // plannedName is the granularity, and whether only totals are read.
 func plannedName(w coverage.PlannedWindow) string {
 	if w.TotalsOnly || w.Reason == schedule.ReasonOpen {
-		return granularity(w.Report, w.Granularity) + " (totals)"
+		return render.Granularity(w.Report, w.Granularity) + " (totals)"
 	}
-	return granularity(w.Report, w.Granularity)
+	return render.Granularity(w.Report, w.Granularity)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
@@ -53,7 +55,7 @@ The newest windows are compared with those before them, a day with the same
 weekday first. --compare year compares them with those a year before (52 weeks,
 or the same month), --compare N with those N windows before.
 
-` + readingExitCodes,
+` + console.ReadingExitCodes,
 		Example: `  docgauge report
   docgauge report --from 2026-10-01 --to 2026-11-01 -o october.html
   docgauge report --title 'Readers of our docs' --compare year
@@ -68,12 +70,12 @@ or the same month), --compare N with those N windows before.
 	f.IntVar(&o.pages, "pages", 50, "pages in each list")
 	f.StringVar(&o.title, "title", "", "heading (default: the names of the projects)")
 	f.StringVar(&o.compare, "compare", "previous", "earlier `window`: year, or N")
-	archiveFlag(f, &o.archive, "`directory` or s3://… (default DOCGAUGE_PARQUET_URL)")
+	input.ArchiveFlag(f, &o.archive, "`directory` or s3://… (default DOCGAUGE_PARQUET_URL)")
 	return cmd
 }
 
 func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
@@ -83,13 +85,13 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := web.ReportOptions{
-		Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
+		Now: a.Now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
 	}
-	if q.From, q.To, err = dateFlags(o.from, o.to, "windows"); err != nil {
+	if q.From, q.To, err = input.DateFlags(o.from, o.to, "windows"); err != nil {
 		return err
 	}
 	if o.pages < 0 {
-		return usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
+		return input.Usagef("--pages %d: want 0 or more", o.pages)
 	}
 	if q.Against, err = comparison(o.compare); err != nil {
 		return err
@@ -98,7 +100,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err != nil {
 		return asUsageError(err)
 	}
-	r.Version, r.Title = a.Version, o.title
+	r.Version, r.Title = a.Build.Version, o.title
 	if err := a.reportState(ctx, c, sinks.VisitorsOf(from), &r); err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err := replaceFile(o.out, page.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	a.note("wrote %s, from %s", o.out, from.Location())
+	a.Note("wrote %s, from %s", o.out, from.Location())
 	return nil
 }
 
@@ -128,38 +130,10 @@ func comparison(text string) (c web.Comparison, err error) {
 		return web.Comparison{Year: true}, nil
 	}
 	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
-		return c, usageError{fmt.Errorf("--compare %.40q: want previous, year, or a number of windows from 1 to %d",
-			text, maxCompared)}
+		return c, input.Usagef("--compare %.40q: want previous, year, or a number of windows from 1 to %d",
+			text, maxCompared)
 	}
 	return c, nil
-}
-
-// dateFlag reads the value of a flag; nil means no limit.
-func dateFlag(name, text string) (*analytics.Date, error) {
-	if text == "" {
-		return nil, nil
-	}
-	d, err := analytics.ParseDate(text)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
-	}
-	return &d, nil
-}
-
-// dateFlags reads the values of --from and --to, the first day after the days, windows or samples.
-func dateFlags(fromText, toText, what string) (from, to *analytics.Date, err error) {
-	if from, err = dateFlag("from", fromText); err == nil {
-		to, err = dateFlag("to", toText)
-	}
-	if err == nil && from != nil && to != nil && *from >= *to {
-		err = emptyRange(*from, *to, what)
-	}
-	return from, to, err
-}
-
-func emptyRange(from, to analytics.Date, what string) error {
-	return usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the %s",
-		from, to, what)}
 }
 
 // replaceFile writes a file beside path and renames it, so that readers see the

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/sandbox"
@@ -80,7 +82,7 @@ func (a *Program) sandboxCommand() *cobra.Command {
   docgauge sandbox --repo ~/docs --agent-cmd my-agent --agent-env MY_AGENT_KEY`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(cmd.Flags(), groups); err != nil {
-				return usageError{err}
+				return input.Usage(err)
 			}
 			return a.sandbox(cmd.Context(), o)
 		},
@@ -106,7 +108,7 @@ func (a *Program) sandboxCommand() *cobra.Command {
 		global := flagGroup{"Global Flags", cmd.InheritedFlags()}
 		for _, g := range slices.Concat([]flagGroup{{"Flags", others}}, groups, []flagGroup{global}) {
 			if g.flags.HasAvailableFlags() {
-				fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
+				fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(console.HelpWidth))
 			}
 		}
 		return nil
@@ -274,23 +276,23 @@ func githubToken() (string, error) {
 
 func (a *Program) sandbox(ctx context.Context, o sandboxOptions) (err error) {
 	text := slog.NewTextHandler(a.Err, nil)
-	o.config.Now, o.config.Logger, o.config.RequestLog = a.now, slog.New(text), text
+	o.config.Now, o.config.Logger, o.config.RequestLog = a.Now, slog.New(text), text
 	if o.requestLog != "" {
 		file, err := os.OpenFile(o.requestLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
-			return usageError{fmt.Errorf("--request-log: %w", err)}
+			return input.Usagef("--request-log: %w", err)
 		}
 		defer file.Close()
 		o.config.RequestLog = slog.NewJSONHandler(file, nil)
 	}
 	s, err := sandbox.New(o.config)
 	if err != nil {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	ln, err := sandbox.Listen(o.listen, o.remote)
 	if err != nil {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	url := "http://" + ln.Addr().String()
 	for _, line := range s.Exports(url) {
@@ -298,7 +300,7 @@ func (a *Program) sandbox(ctx context.Context, o sandboxOptions) (err error) {
 			return errors.Join(err, ln.Close())
 		}
 	}
-	a.note("sandbox is listening; stop it with Ctrl-C")
-	a.note("its page for browsers is %s/", url)
+	a.Note("sandbox is listening; stop it with Ctrl-C")
+	a.Note("its page for browsers is %s/", url)
 	return s.Serve(ctx, ln)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
@@ -47,8 +48,9 @@ func TestMain(m *testing.M) {
 		"docgauge": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			os.Exit(Program{Version: "dev", Out: os.Stdout, Err: os.Stderr,
-				observe: stopAt(os.Getenv("STOP_AT")), now: clockAhead(os.Getenv("CLOCK_AHEAD"))}.Run(ctx, os.Args[1:]))
+			program := newProgram(os.Stdout, os.Stderr, clockAhead(os.Getenv("CLOCK_AHEAD")))
+			program.observe = stopAt(os.Getenv("STOP_AT"))
+			os.Exit(program.Run(ctx, os.Args[1:]))
 		},
 	})
 }
@@ -372,9 +374,13 @@ func scriptSigterm(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// newProgram is a program in the test's process; everything it says goes to w.
-func newProgram(w io.Writer) *Program {
-	return Program{Version: "dev", Out: w, Err: w}.ready()
+// newProgram is a program in the test's process; now can be nil: the system's clock.
+func newProgram(out, err io.Writer, now func() time.Time) *Program {
+	program := New("dev", "", "", out, err)
+	if now != nil {
+		program.Console = console.New(program.Build, out, err, now)
+	}
+	return program
 }
 
 var check = testbed.Check

@@ -3,12 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/daemon"
@@ -53,19 +52,19 @@ and docgauge_config_last_reload_successful say so. The environment of the
 process and its flags stay as they are. A key in a file (DOCGAUGE_API_KEY_FILE,
 DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
 
-` + exitCodes,
+` + console.ExitCodes,
 		Example: `  docgauge serve
   docgauge serve --once-at-start                        and export now, too
   DOCGAUGE_SCHEDULE='7 */2 * * *' docgauge serve        every two hours`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			const need = config.NeedProjects | config.NeedAPI | config.NeedServer
-			c, err := a.config(need)
+			c, err := a.Config(need)
 			if err != nil {
 				return err
 			}
 			o.Listening = func(url string) {
 				if render.IsTerminal(a.Err) { // the log has it too
-					a.note("status page and metrics at %s/ and %s/metrics; stop with Ctrl-C", url, url)
+					a.Note("status page and metrics at %s/ and %s/metrics; stop with Ctrl-C", url, url)
 				}
 			}
 			o.Reload = func(former config.Config) (config.Config, func() error, error) { return a.reload(need, former) }
@@ -123,32 +122,27 @@ func variablesOf(flags *pflag.FlagSet) map[string]config.Flag {
 }
 
 func (a *Program) serve(ctx context.Context, c config.Config, o daemon.Options) error {
-	surviveClosedPipes()
-	o.Version, o.Progress, o.Observe = c.Build.Version, a.progress, a.observe
-	return daemon.Serve(ctx, c, a.logger(c), a.now, o)
+	console.SurviveClosedPipes()
+	o.Version, o.Progress, o.Observe = c.Build.Version, a.Progress, a.observe
+	return daemon.Serve(ctx, c, a.Logger(c), a.Now, o)
 }
 
 // reload reads the settings again; undo takes the former ones back.
 func (a *Program) reload(need config.Need, former config.Config) (c config.Config, undo func() error, err error) {
-	was, level := a.source, a.level.Level()
+	was, level := a.Source, a.Level.Level()
 	undo = func() error {
-		a.source = was
-		a.level.Set(level)
+		a.Source = was
+		a.Level.Set(level)
 		return was.Export()
 	}
-	next, c, err := was.Reload(need, a.now(), former)
+	next, c, err := was.Reload(need, a.Now(), former)
 	if err != nil {
 		return former, undo, err
 	}
 	if err := next.Export(); err != nil {
 		return former, undo, errors.Join(err, undo())
 	}
-	a.source = next
-	a.take(&c)
+	a.Source = next
+	a.Take(&c)
 	return c, undo, nil
 }
-
-// surviveClosedPipes is for commands that must not die of a line they print: if its
-// reader ends, a pager or a log shipper, SIGPIPE would kill them in the middle of a
-// POST.
-func surviveClosedPipes() { signal.Ignore(syscall.SIGPIPE) }

@@ -43,7 +43,7 @@ export does the same once a day.`,
 }
 
 func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 			found = append(found, collected{s.Name(), one})
 		}
 	}
-	err = a.print(asJSON, found, func() error { return a.printCollected(found, a.wording(c), dryRun) })
+	err = a.Print(asJSON, found, func() error { return a.printCollected(found, a.Wording(c), dryRun) })
 	return errors.Join(append(failed, err)...)
 }
 
@@ -73,18 +73,18 @@ type collected struct {
 	sinks.Superseded
 }
 
-func (a *Program) printCollected(found []collected, w wording, dryRun bool) error {
+func (a *Program) printCollected(found []collected, w render.Wording, dryRun bool) error {
 	verb, n := "deleted", uint64(0)
 	if dryRun {
 		verb = "would delete"
 	}
 	for _, f := range found {
-		w.several = w.several || f.Project != found[0].Project
+		w.Several = w.Several || f.Project != found[0].Project
 	}
-	table := render.NewTable(render.Column{Name: "sink"}, projectColumn(), render.Column{Name: "window"},
+	table := render.NewTable(render.Column{Name: "sink"}, render.ProjectColumn(), render.Column{Name: "window"},
 		render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
 	for _, f := range found {
-		table.Add(f.Sink, w.project(f.Project), granularity(f.Report, f.Granularity), w.days(f.Key),
+		table.Add(f.Sink, w.Project(f.Project), render.Granularity(f.Report, f.Granularity), w.Days(f.Key),
 			format.Commas(int64(f.Rows)), format.Time(f.Since))
 		n += f.Rows
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
@@ -21,7 +22,7 @@ import (
 
 type siteAgentsOptions struct {
 	class string
-	print formats
+	print input.Formats
 }
 
 func (a *Program) siteAgentsCommand() *cobra.Command {
@@ -56,21 +57,21 @@ agent from elsewhere is spoofed, and counts nowhere.`,
   docgauge site agents --csv >agents.csv`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := o.print.check(); err != nil {
+			if err := o.print.Check(); err != nil {
 				return err
 			}
 			if o.class != "" && !slices.Contains(agents.Classes, agents.Class(o.class)) {
-				return usageError{fmt.Errorf("--class %.40q: want one of %s", o.class, classList())}
+				return input.Usagef("--class %.40q: want one of %s", o.class, classList())
 			}
 			if o.class != "" && len(args) > 0 {
-				return usageError{errors.New("--class: is for the table, and user agents are given")}
+				return input.Usage(errors.New("--class: is for the table, and user agents are given"))
 			}
 			return a.siteAgents(o, args)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.class, "class", "", "only the agents of a `class`: "+classList())
-	o.print.flags(f, "print JSON", "print CSV")
+	o.print.Flags(f, "print JSON", "print CSV")
 	return cmd
 }
 
@@ -88,12 +89,12 @@ func (a *Program) siteTable(c config.Config) (*agents.Table, *agents.Ranges, err
 	if err != nil {
 		err = fmt.Errorf("DOCGAUGE_SITE_AGENTS_FILE: %w", err)
 	}
-	ranges, errRanges := agents.ReadRanges(c.SiteRangesDir, a.now)
+	ranges, errRanges := agents.ReadRanges(c.SiteRangesDir, a.Now)
 	if errRanges != nil {
 		errRanges = fmt.Errorf("DOCGAUGE_SITE_RANGES_DIR: %w", errRanges)
 	}
 	if err := errors.Join(err, errRanges); err != nil {
-		return nil, nil, usageError{err}
+		return nil, nil, input.Usage(err)
 	}
 	return table, ranges, nil
 }
@@ -115,7 +116,7 @@ func newAgentRow(userAgent *string, agent *agents.Agent) agentRow {
 }
 
 func (a *Program) siteAgents(o siteAgentsOptions, userAgents []string) error {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (a *Program) siteAgents(o siteAgentsOptions, userAgents []string) error {
 			}
 		}
 	}
-	return o.print.write(a.Out, rows, func() error { return render.CSV(a.Out, agentCSV(rows)) }, func() error {
+	return o.print.Write(a.Out, rows, func() error { return render.CSV(a.Out, agentCSV(rows)) }, func() error {
 		switch {
 		case len(userAgents) > 0:
 			return printClassified(a.Out, rows)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
@@ -31,7 +33,7 @@ repository and the rights of the token. It changes nothing and calls no agent.
 Every finding is reported in one run: ok, FAIL, or skip for what cannot be tried
 now.
 
-` + readingExitCodes,
+` + console.ReadingExitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteCheck(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
@@ -43,45 +45,45 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{program: a, config: cfg, asJSON: asJSON, Findings: []checkFinding{}}
+	found := render.NewFindings(a.Out, asJSON)
 	projects := s.rules.Projects(s.sources)
-	c.found("configuration", format.Plural(len(projects), "project")+": "+strings.Join(projects, ", "), nil)
+	found.Found("configuration", format.Plural(len(projects), "project")+": "+strings.Join(projects, ", "), nil)
 	for _, source := range s.sources {
-		t, err := s.rules.Try(ctx, source, a.now)
-		c.foundLog(source, t, err)
+		t, err := s.rules.Try(ctx, source, a.Now)
+		foundLog(found, source, t, err)
 	}
 	for _, l := range s.rules.Ranges() {
 		var err error
 		if l.Stale {
 			err = fmt.Errorf("%s: of %s, too old to verify anything: fetch it again", l.Name, format.Time(l.Created))
 		}
-		c.found("ranges", fmt.Sprintf("%s: %s", l.Name, format.Plural(l.Prefixes, "network")), err)
+		found.Found("ranges", fmt.Sprintf("%s: %s", l.Name, format.Plural(l.Prefixes, "network")), err)
 	}
 	if s.jobs != nil {
-		if err := site.TryJobs(ctx, s.jobs, a.logger(cfg), c.found); err != nil {
+		if err := site.TryJobs(ctx, s.jobs, a.Logger(cfg), found.Found); err != nil {
 			return err
 		}
 	}
-	used := c.trySite(ctx)
+	used := trySite(ctx, found, cfg.SiteDir)
 	for i, o := range []server.Options{cfg.SiteServer(), cfg.SiteMetrics()} {
 		name := [...]string{"API address", "metrics address"}[i]
 		switch {
 		case len(o.Addresses) == 0:
 		case used:
-			c.add(checkFinding{Result: checkSkip, Check: name, Detail: o.Addresses[0] + ": site serve runs"})
+			found.Add(render.Finding{Result: render.Skip, Check: name, Detail: o.Addresses[0] + ": site serve runs"})
 		default:
 			l, err := server.Listen(o)
 			if err == nil {
 				err = l.Close()
 			}
-			c.found(name, o.Addresses[0], err)
+			found.Found(name, o.Addresses[0], err)
 		}
 	}
-	return c.end()
+	return found.End()
 }
 
 // foundLog adds what a log looks like, or why it cannot be read.
-func (c *checker) foundLog(source logs.Source, t site.Tried, err error) {
+func foundLog(found *render.Findings, source logs.Source, t site.Tried, err error) {
 	detail := source.Where
 	if t.Files > 0 {
 		detail += ": " + format.Plural(t.Files, "file")
@@ -93,20 +95,20 @@ func (c *checker) foundLog(source logs.Source, t site.Tried, err error) {
 	if err != nil && !strings.HasPrefix(err.Error(), source.Where+":") {
 		err = fmt.Errorf("%s: %w", source.Where, err)
 	}
-	c.found("log", detail, err)
+	found.Found("log", detail, err)
 }
 
 // trySite tries the directory of a site, and reports whether a process collects into it.
-func (c *checker) trySite(ctx context.Context) (used bool) {
-	dir, err := filepath.Abs(c.config.SiteDir)
+func trySite(ctx context.Context, found *render.Findings, dir string) (used bool) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
-		c.found("directory", "", err)
+		found.Found("directory", "", err)
 		return false
 	}
 	store, err := facts.Attach(dir)
 	if errors.Is(err, facts.ErrMissing) {
-		c.found("directory", dir+": empty; site serve makes it", writable(dir))
-		c.add(checkFinding{Result: checkSkip, Check: "keys", Detail: "docgauge site keys add makes the first one"})
+		found.Found("directory", dir+": empty; site serve makes it", writable(dir))
+		found.Add(render.Finding{Result: render.Skip, Check: "keys", Detail: "docgauge site keys add makes the first one"})
 		return false
 	}
 	detail := dir
@@ -118,7 +120,7 @@ func (c *checker) trySite(ctx context.Context) (used bool) {
 			err = writable(dir)
 		}
 	}
-	if c.found("directory", detail, err); err != nil {
+	if found.Found("directory", detail, err); err != nil {
 		return used
 	}
 	sources, err := store.Sources(ctx)
@@ -138,23 +140,23 @@ func (c *checker) trySite(ctx context.Context) (used bool) {
 			detail += fmt.Sprintf("; %s of months that were closed already not counted: docgauge site count reads the log "+
 				"alone, another DOCGAUGE_SITE_DIR reads all logs again", format.Plural(n, "line"))
 		}
-		c.found("collected", detail, nil)
+		found.Found("collected", detail, nil)
 	}
 	if err != nil {
-		c.found("collected", "", err)
+		found.Found("collected", "", err)
 	}
 	problems, err := store.Verify(ctx)
 	for _, problem := range problems {
-		c.found("facts", "", problem)
+		found.Found("facts", "", problem)
 	}
 	if err != nil || len(problems) == 0 {
-		c.found("facts", "every file is as it was written", err)
+		found.Found("facts", "every file is as it was written", err)
 	}
 	keys, err := store.APIKeys(ctx)
 	if err == nil && len(keys) == 0 {
 		err = errors.New("there is none: docgauge site keys add")
 	}
-	c.found("keys", format.Plural(len(keys), "API key"), err)
+	found.Found("keys", format.Plural(len(keys), "API key"), err)
 	return used
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
@@ -21,7 +23,7 @@ import (
 type siteCountOptions struct {
 	from, to, by, project string
 	n                     int
-	print                 formats
+	print                 input.Formats
 }
 
 func (a *Program) siteCountCommand() *cobra.Command {
@@ -54,19 +56,19 @@ What was left out is listed with the reason: an asset, another method or status,
 lines that do not follow the format. Readers cannot be added up, not over pages,
 not over days.
 
-` + readingExitCodes,
+` + console.ReadingExitCodes,
 		Example: `  docgauge site count /var/log/nginx/access.log*
   docgauge site count --from 2026-10-01 --to 2026-11-01 --by agent access.log
   docgauge site count --csv access.log >pages.csv
   DOCGAUGE_SITE_LOG_PROXIES=10.0.0.0/8 docgauge site count --by day access.log`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("name the logs: docgauge site count FILE…, or - for standard input")}
+				return input.Usage(errors.New("name the logs: docgauge site count FILE…, or - for standard input"))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (o.print.asCSV || o.print.asJSON) && !cmd.Flags().Changed("number") {
+			if (o.print.CSV || o.print.JSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt - 1
 			}
 			return a.siteCount(cmd.Context(), o, args, cmd.InOrStdin())
@@ -78,7 +80,7 @@ not over days.
 	f.StringVar(&o.by, "by", "page", "`list`: page, agent or day")
 	f.IntVarP(&o.n, "number", "n", 20, "pages to list; --csv and --json: all")
 	f.StringVar(&o.project, "project", "", "one `project` of DOCGAUGE_SITE_PROJECTS")
-	o.print.flags(f, "print everything as JSON", "print the list as CSV")
+	o.print.Flags(f, "print everything as JSON", "print the list as CSV")
 	return cmd
 }
 
@@ -90,25 +92,25 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	list, ok := lists[o.by]
 	switch {
 	case !ok:
-		return usageError{fmt.Errorf("--by %.40q: want page, agent or day", o.by)}
+		return input.Usagef("--by %.40q: want page, agent or day", o.by)
 	case o.n < 1:
-		return usageError{fmt.Errorf("-n %d: want 1 or more", o.n)}
+		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
-	if err := o.print.check(); err != nil {
+	if err := o.print.Check(); err != nil {
 		return err
 	}
-	options := site.CountOptions{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.now()), Stdin: stdin}
+	options := site.CountOptions{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.Now()), Stdin: stdin}
 	var err error
-	if options.From, options.To, err = dateFlags(o.from, o.to, "last that is counted"); err != nil {
+	if options.From, options.To, err = input.DateFlags(o.from, o.to, "last that is counted"); err != nil {
 		return err
 	}
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	rules, err := site.ParseRules(siteSettings(c), a.now)
+	rules, err := site.ParseRules(siteSettings(c), a.Now)
 	if err != nil {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	// What stays has no pointers, so that collecting often costs little and saves a quarter of the memory.
 	defer debug.SetGCPercent(debug.SetGCPercent(siteGCPercent))
@@ -117,13 +119,13 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 		return err
 	}
 	for _, warning := range r.Warnings {
-		a.note("%s", warning)
+		a.Note("%s", warning)
 	}
 	rows := list(r)
 	left := max(0, len(rows)-1-o.n)
 	rows = rows[:len(rows)-left]
 	r.Pages = r.Pages[:min(o.n, len(r.Pages))]
-	return o.print.write(a.Out, r, func() error { return render.CSV(a.Out, rows) },
+	return o.print.Write(a.Out, r, func() error { return render.CSV(a.Out, rows) },
 		func() error { return printCount(a.Out, r, rows, left) })
 }
 

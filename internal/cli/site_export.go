@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -12,6 +11,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/site/facts"
@@ -37,7 +38,7 @@ a reader got.
                   the month is destroyed
   requests        views of this page by this reader
 
-` + readingExitCodes,
+` + console.ReadingExitCodes,
 		Example: `  docgauge site export --day 2026-10-01 -o facts.parquet
   duckdb -c "FROM 'facts.parquet' LIMIT 9"`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteExport(cmd.Context(), o) },
@@ -50,16 +51,16 @@ a reader got.
 }
 
 func (a *Program) siteExport(ctx context.Context, o siteExportOptions) error {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	day, err := analytics.ParseDate(o.day)
 	if err != nil {
-		return usageError{fmt.Errorf("--day: %w", err)}
+		return input.Usagef("--day: %w", err)
 	}
 	if o.output == "" && render.IsTerminal(a.Out) {
-		return usageError{errors.New("a Parquet file is not for a terminal: name a file with -o")}
+		return input.Usage(errors.New("a Parquet file is not for a terminal: name a file with -o"))
 	}
 	if o.project, err = a.siteProject(c, o.project); err != nil {
 		return err

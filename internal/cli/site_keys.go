@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/site"
@@ -43,7 +45,7 @@ settings for docgauge export go to standard error.
 
 Scopes: read for the numbers (export), write for agent jobs, admin for both.
 
-` + readingExitCodes,
+` + console.ReadingExitCodes,
 		Example: `  docgauge site keys add
   docgauge site keys add --project prj_docs --scope admin >key`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteKeysAdd(cmd.Context(), project, scope) },
@@ -55,12 +57,12 @@ Scopes: read for the numbers (export), write for agent jobs, admin for both.
 }
 
 func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err error) {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains([]string{site.ScopeRead, site.ScopeWrite, site.ScopeAdmin}, scope) {
-		return usageError{fmt.Errorf("--scope %.40q: want read, write or admin", scope)}
+		return input.Usagef("--scope %.40q: want read, write or admin", scope)
 	}
 	if project, err = a.siteProject(c, project); err != nil {
 		return err
@@ -70,7 +72,7 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	key, secret, err := store.AddAPIKey(ctx, project, scope, a.now())
+	key, secret, err := store.AddAPIKey(ctx, project, scope, a.Now())
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	if scope == site.ScopeWrite {
 		variable = "DOCGAUGE_WRITE_API_KEY"
 	}
-	a.note("key %s, scope %s. The settings of docgauge export:\n"+
+	a.Note("key %s, scope %s. The settings of docgauge export:\n"+
 		"  DOCGAUGE_BASE_URL=%s\n  DOCGAUGE_PROJECTS=%s\n  %s=(the key)\n  DOCGAUGE_BUDGET=0",
 		key.ID, scope, siteURL(c), project, variable)
 	return nil
@@ -121,10 +123,10 @@ func (a *Program) siteProject(c config.Config, name string) (string, error) {
 	case name == "" && len(known) == 1:
 		return known[0], nil
 	case name == "":
-		return "", usageError{fmt.Errorf("--project: name one of %s", strings.Join(known, ", "))}
+		return "", input.Usagef("--project: name one of %s", strings.Join(known, ", "))
 	case !slices.Contains(known, name):
-		return "", usageError{fmt.Errorf("--project %.140q: the site has %s; DOCGAUGE_SITE_PROJECTS names them", name,
-			strings.Join(known, ", "))}
+		return "", input.Usagef("--project %.140q: the site has %s; DOCGAUGE_SITE_PROJECTS names them", name,
+			strings.Join(known, ", "))
 	}
 	return name, nil
 }
@@ -150,16 +152,16 @@ func (a *Program) siteKeysListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the keys, without their secrets",
-		Long:  "list prints the keys of all projects, without their secrets.\n\n" + readingExitCodes,
+		Long:  "list prints the keys of all projects, without their secrets.\n\n" + console.ReadingExitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSite(func(store *facts.Store) error {
 				keys, err := store.APIKeys(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return a.print(asJSON, append([]facts.APIKey{}, keys...), func() error {
+				return a.Print(asJSON, append([]facts.APIKey{}, keys...), func() error {
 					if len(keys) == 0 {
-						a.note("there is no key: docgauge site keys add")
+						a.Note("there is no key: docgauge site keys add")
 						return nil
 					}
 					t := render.NewTable(render.Column{Name: "id"}, render.Column{Name: "project"},
@@ -180,11 +182,11 @@ func (a *Program) siteKeysRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "remove a key, at once",
-		Long:    "revoke removes a key: the next request with it is refused.\n\n" + readingExitCodes,
+		Long:    "revoke removes a key: the next request with it is refused.\n\n" + console.ReadingExitCodes,
 		Example: "  docgauge site keys list\n  docgauge site keys revoke k3vq7w2a",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{errors.New("name one key by its id: docgauge site keys list shows them")}
+				return input.Usage(errors.New("name one key by its id: docgauge site keys list shows them"))
 			}
 			return nil
 		},
@@ -192,7 +194,7 @@ func (a *Program) siteKeysRevokeCommand() *cobra.Command {
 			return a.withSite(func(store *facts.Store) error {
 				found, err := store.RevokeAPIKey(cmd.Context(), args[0])
 				if err == nil && !found {
-					err = usageError{fmt.Errorf("no key has the id %.40q: docgauge site keys list shows them", args[0])}
+					err = input.Usagef("no key has the id %.40q: docgauge site keys list shows them", args[0])
 				}
 				return err
 			})
@@ -202,7 +204,7 @@ func (a *Program) siteKeysRevokeCommand() *cobra.Command {
 
 // withSite opens the directory of the site beside a running site serve.
 func (a *Program) withSite(do func(*facts.Store) error) (err error) {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/secretfile"
@@ -73,7 +74,7 @@ type ownSite struct {
 // readSite reads the settings of a site. The error names every setting that is wrong.
 func (a *Program) readSite(c config.Config) (s ownSite, err error) {
 	var errs [4]error
-	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.now)
+	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.Now)
 	if s.sources, errs[1] = logs.ParseSources(c.SiteLogs); errs[1] != nil {
 		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
 	}
@@ -103,7 +104,7 @@ func jobSettings(c config.Config) site.JobSettings {
 }
 
 func (a *Program) siteConfig() (c config.Config, s ownSite, err error) {
-	c, errSettings := a.config(config.NeedSite)
+	c, errSettings := a.Config(config.NeedSite)
 	s, errSite := a.readSite(c)
 	var all config.Problems
 	for _, err := range []error{errSettings, errSite, exposed(c)} {
@@ -140,12 +141,12 @@ func exposed(c config.Config) error {
 }
 
 func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
-	surviveClosedPipes()
+	console.SurviveClosedPipes()
 	c, s, err := a.siteConfig()
 	if err != nil {
 		return err
 	}
-	log := a.logger(c)
+	log := a.Logger(c)
 	defer debug.SetGCPercent(debug.SetGCPercent(siteGCPercent)) // see siteCount
 	store, err := facts.Open(c.SiteDir)
 	if err != nil {
@@ -153,16 +154,16 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	projects := s.rules.Projects(s.sources)
-	collect := site.CollectOptions{Now: a.now, Logger: log, Every: siteEvery, Retention: int(c.SiteRetention),
+	collect := site.CollectOptions{Now: a.Now, Logger: log, Every: siteEvery, Retention: int(c.SiteRetention),
 		Stdin: stdin}
 	collector, answers := site.NewCollector(s.rules, s.sources, store, collect), site.NewAnswers(store, collect)
 	exposition := site.NewExposition(collector, answers, s.rules)
-	options := site.ServiceOptions{Now: a.now, Logger: log}
+	options := site.ServiceOptions{Now: a.Now, Logger: log}
 	if log.Enabled(ctx, slog.LevelInfo) {
 		options.RequestLog = log.Handler()
 	}
 	if s.jobs != nil {
-		jobs, openErr := site.OpenJobs(ctx, s.jobs, store.Dir(), a.now, collector.ClockHeld, log)
+		jobs, openErr := site.OpenJobs(ctx, s.jobs, store.Dir(), a.Now, collector.ClockHeld, log)
 		if openErr != nil {
 			return openErr
 		}
@@ -183,7 +184,7 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 	}
 	servers, metricsURL := []*server.Server{api}, ""
 	if metrics := c.SiteMetrics(); len(metrics.Addresses) > 0 {
-		metrics.Handlers = map[string]http.Handler{"/metrics": exposition.Handler(), "/": exposition.Page(a.now)}
+		metrics.Handlers = map[string]http.Handler{"/metrics": exposition.Handler(), "/": exposition.Page(a.Now)}
 		metrics.Ready, metrics.Logger = exposition.Ready, log
 		m, err := server.Listen(metrics)
 		if err != nil {
@@ -222,16 +223,16 @@ func (a *Program) saySite(
 	if err != nil {
 		return err
 	}
-	a.note("API at %s for %s; stop with Ctrl-C", url, strings.Join(projects, ", "))
+	a.Note("API at %s for %s; stop with Ctrl-C", url, strings.Join(projects, ", "))
 	if metricsURL != "" {
-		a.note("metrics at %s", metricsURL)
+		a.Note("metrics at %s", metricsURL)
 	}
-	a.note("reads %s", c.SiteLogs)
-	a.note("keeps who read what for %s in %s", format.Plural(int(c.SiteRetention), "month"), dir)
+	a.Note("reads %s", c.SiteLogs)
+	a.Note("keeps who read what for %s in %s", format.Plural(int(c.SiteRetention), "month"), dir)
 	if len(keys) == 0 {
-		a.note("next: docgauge site keys add (makes a key, prints settings of export)")
+		a.Note("next: docgauge site keys add (makes a key, prints settings of export)")
 	} else {
-		a.note("%s: docgauge site keys list", format.Plural(len(keys), "API key"))
+		a.Note("%s: docgauge site keys list", format.Plural(len(keys), "API key"))
 	}
 	return nil
 }

@@ -5,18 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -43,14 +42,14 @@ Unique visitors are not additive: do not sum days to weeks, or pages to a site.`
 					return err
 				}
 			}
-			c, err := a.config(config.NeedNothing)
+			c, err := a.Config(config.NeedNothing)
 			if err != nil {
 				return err
 			}
 			return a.status(cmd.Context(), c, sel, asJSON)
 		},
 	}
-	selectionFlags(cmd, &sel, false)
+	input.SelectionFlags(cmd, &sel, false)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status as JSON")
 	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "read the ledger back from the sinks first")
 	return cmd
@@ -62,23 +61,23 @@ func (a *Program) status(ctx context.Context, c config.Config, sel coverage.Sele
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	report, err := coverage.NewStatus(ctx, db, c, sel, a.now())
+	report, err := coverage.NewStatus(ctx, db, c, sel, a.Now())
 	if err != nil {
 		return err
 	}
-	return a.print(asJSON, report, func() error { return a.printStatus(report, a.wording(c)) })
+	return a.Print(asJSON, report, func() error { return a.printStatus(report, a.Wording(c)) })
 }
 
-func (a *Program) printStatus(r coverage.Status, words wording) error {
-	if err := words.coverageTable(r.Coverage).Print(a.Out); err != nil {
+func (a *Program) printStatus(r coverage.Status, words render.Wording) error {
+	if err := coverageTable(words, r.Coverage).Print(a.Out); err != nil {
 		return err
 	}
 	text := render.NewText(a.Out)
 	text.Line(0, "")
 	for _, w := range r.Open {
-		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", words.window(w.Key),
+		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", words.Window(w.Key),
 			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total),
-			format.Clock(w.ReadAt, a.now()))
+			format.Clock(w.ReadAt, a.Now()))
 	}
 	// Windows that are not verified, those that are skipped, and how many wait for their time.
 	list := func(n int, line func(i int) string) {
@@ -93,16 +92,16 @@ func (a *Program) printStatus(r coverage.Status, words wording) error {
 		u := r.Unverified[i]
 		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last moved, %s repeated a path; "+
 			"it is read again when it has settled",
-			words.window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows),
+			words.Window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows),
 			format.Commas(u.RepeatedRows))
 	})
 	list(len(r.SetAside), func(i int) string {
 		s := r.SetAside[i]
-		next := "next try " + format.Clock(s.Until, a.now())
+		next := "next try " + format.Clock(s.Until, a.Now())
 		if schedule.GivenUp(s) {
 			next = fmt.Sprintf("not tried again without --from %s --to %s", s.From, s.To)
 		}
-		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", words.window(s.Key), s.Reason,
+		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", words.Window(s.Key), s.Reason,
 			format.Plural(s.Failures, "time"), next, s.Detail)
 	})
 	aside := map[analytics.Key]bool{}
@@ -110,13 +109,13 @@ func (a *Program) printStatus(r coverage.Status, words wording) error {
 		aside[s.Key] = true
 	}
 	for _, one := range r.Refused {
-		text.Line(2, "%s", words.refused(one, a.now()))
+		text.Line(2, "%s", refusedText(words, one, a.Now()))
 	}
 	for _, e := range r.Early {
-		text.Line(2, "%s", words.early(e))
+		text.Line(2, "%s", earlyText(words, e))
 	}
 	for _, l := range r.Lacking {
-		text.Line(2, "%s", words.lacking(l, a.now()))
+		text.Line(2, "%s", lackingText(words, l, a.Now()))
 	}
 	n := 0
 	for _, w := range r.Waiting {
@@ -141,7 +140,7 @@ func (a *Program) printStatus(r coverage.Status, words wording) error {
 		return text.Err()
 	}
 	text.Line(2, "last run: %s at %s, %s, %s", cmp.Or(run.Outcome, "running, or killed"),
-		format.Clock(run.Started, a.now()), format.Plural(run.Windows, "window"),
+		format.Clock(run.Started, a.Now()), format.Plural(run.Windows, "window"),
 		format.Plural(run.Requests, "request"))
 	if run.Message != "" {
 		text.Line(2, "  %s", run.Message)
@@ -149,69 +148,20 @@ func (a *Program) printStatus(r coverage.Status, words wording) error {
 	return text.Err()
 }
 
-// coverageTable has a row for each granularity, below their project if there are several.
-func (w wording) coverageTable(all []view.Grid) *render.Table {
-	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"},
-		render.Number("human"), render.Number("ai"),
-		render.Number("total"), render.Number("pages"), render.Number("known"),
-		render.Column{Name: "state", Cut: render.CutEnd})
-	for i, c := range all {
-		if name := w.project(c.Project); name != "" && (i == 0 || all[i-1].Project != c.Project) {
-			table.Group(name)
-		}
-		cells := []string{granularity(c.Report, c.Granularity), "-", "-", "-", "-", "-"}
-		if n := c.Newest; n != nil {
-			pages := "-"
-			if !n.TotalsOnly() {
-				pages = format.Commas(n.Rows)
-			}
-			cells[1], cells[5] = w.days(n.Key), pages
-			if c.Report == analytics.VisitorsReport { // of the others, the totals are rows
-				cells[2], cells[3], cells[4] = format.Commas(n.Totals.Human), format.Commas(n.Totals.AI),
-					format.Commas(n.Totals.Total)
-			}
-		}
-		known := format.Commas(c.Known)
-		if len(c.Gaps) > 0 {
-			known += " of " + format.Commas(c.Known+len(c.Gaps))
-		}
-		table.Add(append(cells, known, coverageState(c))...)
-	}
-	return table
-}
-
-// coverageState says how many of the windows are not settled, or not verified.
-func coverageState(c view.Grid) string {
-	var parts []string
-	if c.Unverified > 0 {
-		parts = append(parts, format.Commas(c.Unverified)+" unverified")
-	}
-	if c.Provisional > 0 {
-		parts = append(parts, format.Commas(c.Provisional)+" provisional")
-	}
-	switch {
-	case c.Known == 0:
-		return "-"
-	case len(parts) == 0:
-		return "settled"
-	}
-	return strings.Join(parts, ", ")
-}
-
 // shownTroubled is the number of windows of a kind that status lists; --json has all.
 const shownTroubled = 5
 
 func (a *Program) rebuild(ctx context.Context) (err error) {
-	c, err := a.config(config.NeedProjects)
+	c, err := a.Config(config.NeedProjects)
 	if err != nil {
 		return err
 	}
-	opened, err := app.OpenLedger(c, a.logger(c), a.now)
+	opened, err := app.OpenLedger(c, a.Logger(c), a.Now)
 	if errors.Is(err, state.ErrUnusable) {
 		if err := a.setAside(c); err != nil {
 			return err
 		}
-		opened, err = app.OpenLedger(c, a.logger(c), a.now)
+		opened, err = app.OpenLedger(c, a.Logger(c), a.Now)
 	}
 	if err != nil {
 		return err
@@ -221,9 +171,9 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.note("%s read back from the sinks", format.Plural(done.Windows, "window"))
+	a.Note("%s read back from the sinks", format.Plural(done.Windows, "window"))
 	if done.Forgotten > 0 {
-		a.note("%s forgotten that no sink holds any more", format.Plural(done.Forgotten, "window"))
+		a.Note("%s forgotten that no sink holds any more", format.Plural(done.Forgotten, "window"))
 	}
 	return nil
 }
@@ -242,7 +192,7 @@ func (a *Program) setAside(c config.Config) (err error) {
 	if !errors.Is(err, state.ErrUnusable) {
 		return err
 	}
-	moved, merr := state.SetAside(c.StateDir, a.now())
+	moved, merr := state.SetAside(c.StateDir, a.Now())
 	if merr != nil {
 		return errors.Join(err, merr)
 	}

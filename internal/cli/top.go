@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
@@ -55,7 +57,7 @@ total.
 are exact: a path that begins with = + - or @ is not altered, so import it into
 a spreadsheet as text.
 
-` + readingExitCodes,
+` + console.ReadingExitCodes,
 		Example: `  docgauge top
   docgauge top --window month --by ai -n 50
   docgauge top --by change --prefix /guides/
@@ -65,7 +67,7 @@ a spreadsheet as text.
   docgauge top --misses --window month
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (o.archive.print.asCSV || o.archive.print.asJSON) && !cmd.Flags().Changed("number") {
+			if (o.archive.print.CSV || o.archive.print.JSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt
 			}
 			if o.by == byAgent || o.agent != "" || o.misses {
@@ -88,24 +90,24 @@ a spreadsheet as text.
 }
 
 func (a *Program) top(ctx context.Context, o topOptions) (err error) {
-	q := query.Choice{Today: analytics.DateOf(a.now())}
+	q := query.Choice{Today: analytics.DateOf(a.Now())}
 	by := query.Ranking{By: analytics.Audience(o.by), N: o.n, Prefix: o.prefix}
 	switch {
 	case o.rising && o.falling:
-		return usageError{errors.New("--rising, --falling: want one of the two")}
+		return input.Usage(errors.New("--rising, --falling: want one of the two"))
 	case o.rising:
 		by.List = query.Rising
 	case o.falling:
 		by.List = query.Falling
 	}
-	if q.At, err = dateFlag("at", o.at); err != nil {
+	if q.At, err = input.DateFlag("at", o.at); err != nil {
 		return err
 	}
 	if err := by.Check(); err != nil {
-		return usageError{fmt.Errorf("--%w", err)}
+		return input.Usagef("--%w", err)
 	}
 	if o.n < 1 {
-		return usageError{fmt.Errorf("-n %d: want 1 or more", o.n)}
+		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
 	from, err := a.openArchive(o.archive)
 	if err != nil {
@@ -116,7 +118,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	reports, err := query.Top(ctx, from, q, by)
 	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(query.PageRow{}, query.TopReport.Table),
 		func(r query.TopReport) error {
-			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil ||
+			if err := printPages(a.Out, r, a.Wording(from.config)); err != nil || r.Changes == nil ||
 				r.List != query.MostRead {
 				return err
 			}
@@ -128,7 +130,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 const shownChanges = 5
 
 // printPages prints the pages of one project, and how many changed.
-func printPages(w io.Writer, r query.TopReport, words wording) error {
+func printPages(w io.Writer, r query.TopReport, words render.Wording) error {
 	text := render.NewText(w)
 	printHeading(text, r, words)
 	if len(r.Pages) > 0 {
@@ -146,7 +148,7 @@ func printPages(w io.Writer, r query.TopReport, words wording) error {
 		text.Line(0, "")
 		readers := map[analytics.Audience]string{analytics.Human: ", by human readers,",
 			analytics.AI: ", by AI readers,"}
-		text.Line(2, "Since %s%s %s rose, %s fell, %s appeared, %s vanished.", words.days(r.Previous.Key),
+		text.Line(2, "Since %s%s %s rose, %s fell, %s appeared, %s vanished.", words.Days(r.Previous.Key),
 			readers[r.Audience()],
 			format.Plural(c.Rising.Count, "page"), format.Commas(c.Falling.Count), format.Commas(c.Appeared.Count),
 			format.Commas(c.Vanished.Count))
@@ -155,7 +157,7 @@ func printPages(w io.Writer, r query.TopReport, words wording) error {
 }
 
 // printHeading says which window it is, and how many readers the site had.
-func printHeading(text *render.Text, r query.TopReport, words wording) {
+func printHeading(text *render.Text, r query.TopReport, words render.Wording) {
 	line := func(format string, args ...any) { text.Line(2, format, args...) }
 	var former *analytics.Key
 	if r.Previous != nil {
@@ -167,18 +169,18 @@ func printHeading(text *render.Text, r query.TopReport, words wording) {
 			return format.Commas(now) + " " + noun
 		}
 		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun,
-			percentText(query.Percent(r.Previous.Totals.Of(a), now)))
+			render.Percent(query.Percent(r.Previous.Totals.Of(a), now)))
 	}
-	line("%s", words.compared(r.Key, r.StateText(), former))
+	line("%s", words.Compared(r.Key, r.StateText(), former))
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
 	switch {
 	case r.Previous == nil:
-		line("%s", words.nothingToCompare(r.Key))
+		line("%s", words.NothingToCompare(r.Key))
 	case r.Changes == nil:
-		line("Of %s only the totals are known: the pages cannot be compared.", words.days(r.Previous.Key))
+		line("Of %s only the totals are known: the pages cannot be compared.", words.Days(r.Previous.Key))
 	}
 	if r.Newer != nil {
-		line("Of %s, which is newer, only the totals are known so far.", words.days(r.Newer.Key))
+		line("Of %s, which is newer, only the totals are known so far.", words.Days(r.Newer.Key))
 	}
 	if r.Count == 0 {
 		line("No page %swas read.", map[bool]string{true: "with that prefix "}[r.Prefix != ""])
@@ -219,7 +221,7 @@ func changeTexts(p query.RankedPage) (change, percent string) {
 	if p.Change == nil {
 		return "-", "-"
 	}
-	return signed(*p.Change), percentText(p.Percent)
+	return render.Signed(*p.Change), render.Percent(p.Percent)
 }
 
 // changeTable lists the pages that changed most. Those that rose and fell are left out

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
@@ -41,12 +42,12 @@ func (o topOptions) agentRanking(by bool) (query.AgentRanking, error) {
 }
 
 func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err error) {
-	q := query.Choice{Today: analytics.DateOf(a.now())}
+	q := query.Choice{Today: analytics.DateOf(a.Now())}
 	ranking, err := o.agentRanking(by)
 	if err != nil {
-		return usageError{err}
+		return input.Usage(err)
 	}
-	if q.At, err = dateFlag("at", o.at); err != nil {
+	if q.At, err = input.DateFlag("at", o.at); err != nil {
 		return err
 	}
 	from, err := a.openArchive(o.archive, analytics.AgentsReport)
@@ -57,23 +58,23 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err err
 	q.Selection = from.selection
 	reports, err := query.Agents(ctx, from, q, ranking)
 	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(query.AgentRow{}, query.AgentsReport.Table),
-		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
+		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.Wording(from.config)) })
 }
 
-func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
+func printAgentList(w io.Writer, r query.AgentsReport, words render.Wording) error {
 	text := render.NewText(w)
 	var former *analytics.Key
 	if r.Previous != nil {
 		former = &r.Previous.Key
 	}
 	state := analytics.Revision{Settled: r.Settled, Verified: r.Verified}.StateText()
-	text.Line(2, "%s", words.compared(r.Key, state, former))
+	text.Line(2, "%s", words.Compared(r.Key, state, former))
 	subject := map[query.AgentList]string{query.SiteAgents: "Agents that read the site: %s.",
 		query.AgentPages: "Pages that " + r.Agent + " read: %s.",
 		query.Misses:     "Paths that agents asked for and that are not there: %s."}[r.List]
 	text.Line(2, subject, format.Commas(r.Count))
 	if r.Previous == nil {
-		text.Line(2, "%s", words.nothingToCompare(r.Key))
+		text.Line(2, "%s", words.NothingToCompare(r.Key))
 	}
 	if len(r.Agents)+len(r.Misses) > 0 {
 		text.Line(0, "")
@@ -85,7 +86,7 @@ func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
 	}
 	for i, name := range r.Gone {
 		if i == 0 {
-			text.Line(2, "Did not read the site since %s:", words.days(r.Previous.Key))
+			text.Line(2, "Did not read the site since %s:", words.Days(r.Previous.Key))
 		}
 		text.Line(4, "  %s", name)
 	}
@@ -105,9 +106,9 @@ func agentTable(r query.AgentsReport) *render.Table {
 		return format.Commas(n.Requests)
 	}
 	numbers := func(n view.AgentNumbers, c view.AgentChange) []string {
-		change, percent := "-", percentText(c.Percent)
+		change, percent := "-", render.Percent(c.Percent)
 		if c.Change != nil {
-			change = signed(*c.Change)
+			change = render.Signed(*c.Change)
 		} else if r.Previous != nil {
 			change = "new"
 		}
@@ -150,13 +151,13 @@ func agentTable(r query.AgentsReport) *render.Table {
 	return table
 }
 
-func printAgentHistory(w io.Writer, h query.AgentHistory, words wording) error {
+func printAgentHistory(w io.Writer, h query.AgentHistory, words render.Wording) error {
 	text := render.NewText(w)
 	of := "the site"
 	if h.Path != "" {
 		of = h.Path
 	}
-	title := fmt.Sprintf("%s, %s (%s, %s) on %s", words.names.Of(h.Project), h.Agent, h.Class, h.Audience, of)
+	title := fmt.Sprintf("%s, %s (%s, %s) on %s", words.Names.Of(h.Project), h.Agent, h.Class, h.Audience, of)
 	if h.Granularity == analytics.Day {
 		title += "; changes since a week before"
 	}
@@ -170,12 +171,12 @@ func printAgentHistory(w io.Writer, h query.AgentHistory, words wording) error {
 		if step.Visitors != nil {
 			cells = []string{format.Commas(*step.Visitors), "-", "-", format.Commas(*step.Requests)}
 			if step.Change != nil {
-				cells[1], cells[2] = signed(*step.Change), percentText(step.Percent)
+				cells[1], cells[2] = render.Signed(*step.Change), render.Percent(step.Percent)
 			}
 		}
 		key := analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: step.Window}
 		state := windowState(step.State, step.Absent, step.Visitors != nil, step.Verified)
-		table.Add(append(append([]string{words.days(key)}, cells...), state)...)
+		table.Add(append(append([]string{words.Days(key)}, cells...), state)...)
 	}
 	return errors.Join(text.Err(), table.Print(w), printNewerMissing(text, h.Granularity, h.NewerMissing))
 }

@@ -9,18 +9,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
-	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -45,7 +43,7 @@ func TestTopExact(t *testing.T) {
 	top := func(flags ...string) []byte {
 		var out, stderr bytes.Buffer
 		args := append([]string{"top", "--window", "day", "--archive", data}, flags...)
-		if code := (Program{Out: &out, Err: &stderr}).Run(t.Context(), args); code != 0 {
+		if code := newProgram(&out, &stderr, nil).Run(t.Context(), args); code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr.String())
 		}
 		return out.Bytes()
@@ -81,7 +79,7 @@ func TestTopExact(t *testing.T) {
 // TestStatusNamesSinksInOrder: the sinks that lack windows come in the order of the configuration.
 func TestStatusNamesSinksInOrder(t *testing.T) {
 	log := new(testbed.Log)
-	a := newProgram(log)
+	a := newProgram(log, log, nil)
 	r := coverage.Status{Sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}
 	var want []string
 	for i, name := range r.Sinks {
@@ -90,36 +88,12 @@ func TestStatusNamesSinksInOrder(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	check(t, a.printStatus(r, wording{}))
+	check(t, a.printStatus(r, render.Wording{}))
 	var got []string
 	for _, found := range regexp.MustCompile(`sink (\w) lacks`).FindAllStringSubmatch(log.String(), -1) {
 		got = append(got, found[1])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// TestStatusText: a job that has changed since the last pass counts in its new state, and
-// one without a prompt counts until it has ended.
-func TestStatusText(t *testing.T) {
-	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	before := journal.Job{Seq: 1, Version: 1, Prompt: "a", Try: 1, State: journal.Pending}
-	now := before
-	now.Version, now.State, now.Charged = 2, journal.Active, noon
-	other := journal.Job{Seq: 2, Version: 1, Prompt: "b", Try: 1, State: journal.Active}
-	gone := journal.Job{Seq: 3, Version: 1, Prompt: "c", Try: 1, State: journal.Completed}
-	planned := []jobs.Planned{
-		{ID: "a", State: journal.Pending, Job: &before, Until: noon.Add(time.Minute)},
-		{ID: "d", State: journal.Pending, Until: noon.Add(2 * time.Hour)},
-		{ID: "e", State: journal.Pending, Until: noon.Add(time.Hour)},
-	}
-	paused := journal.Queue{Paused: journal.PausedOperator, Detail: "no text of others: \x1b[2J"}
-	settings := config.Config{MaxActiveJobs: 3, JobCost: .5, MaxCostPerDay: 20}
-	got := statusText(planned, []journal.Job{now, other, gone}, paused, settings, noon)
-	want := "paused (operator) · 2 pending, 2 active · more may be sent at 2026-11-21 13:00 UTC · " +
-		"2 of 3 at work · 1 in 24 h · cost 0.5 of 20"
-	if got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

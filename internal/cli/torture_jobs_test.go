@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
+
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"
 )
@@ -218,7 +220,7 @@ func (q *torturedQueue) release(job string) {
 	}
 }
 
-func (q *torturedQueue) list() (list jobList) {
+func (q *torturedQueue) list() (list clijobs.List) {
 	q.decode(&list, "jobs", "list", "--json")
 	return list
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
+
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"
 )
@@ -215,7 +217,7 @@ func (q *torturedQueue) resolveAll() (stderr resolved) {
 
 // explained expects that jobs show has the text that was sent, and why it is in doubt.
 func (q *torturedQueue) explained(seq string, p torturedPrompt) {
-	var h listedJob
+	var h clijobs.Listed
 	q.decode(&h, "jobs", "show", seq, "--json")
 	last := h.Events[len(h.Events)-1]
 	if !strings.Contains(h.Text, "Task "+p.name+".") || h.Reason == "" || last.To != journal.Unknown ||

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -74,22 +75,22 @@ state (--repair only).`,
 }
 
 func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
-	c, err := a.config(config.NeedNothing)
+	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	scope := sinks.Scope{}
 	if scope.Within, err = coverage.ParseDates(o.from, o.to); err != nil {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	if o.sink != "" && !slices.Contains(c.Sinks, o.sink) {
-		return usageError{fmt.Errorf("--sink %.40q is not in DOCGAUGE_SINKS (%s)", o.sink, strings.Join(c.Sinks, ","))}
+		return input.Usagef("--sink %.40q is not in DOCGAUGE_SINKS (%s)", o.sink, strings.Join(c.Sinks, ","))
 	}
 	open := app.OpenReading
 	if o.repair {
 		open = app.OpenLedger
 	}
-	opened, err := open(c, a.logger(c), a.now)
+	opened, err := open(c, a.Logger(c), a.Now)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	}
 	v := &verify.Verifier{
 		Ledger: opened.State, Sinks: opened.Sinks, Only: o.sink, Scope: scope, AllUnreadable: o.project == "",
-		InSpool: opened.InSpool, Planned: coverage.Reach(c, a.now()), Now: opened.Now, Log: opened.Log,
+		InSpool: opened.InSpool, Planned: coverage.Reach(c, a.Now()), Now: opened.Now, Log: opened.Log,
 	}
 	if !slices.Contains(c.Sinks, config.SinkParquet) {
 		if v.Archive, err = app.OpenArchive(c.ParquetURL, analytics.Reports...); err != nil {
@@ -114,13 +115,13 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	err = a.print(o.json, report, func() error { return printVerification(report, a.Out, a.Err) })
+	err = a.Print(o.json, report, func() error { return printVerification(report, a.Out, a.Err) })
 	left := len(report.Findings)
 	if report.Repair != nil {
 		left += len(report.Repair.Due) + len(report.Repair.Errors)
 	}
 	if err == nil && left > 0 {
-		return errReported
+		return render.ErrReported
 	}
 	return err
 }
@@ -136,8 +137,8 @@ func comparedNothing(r verify.Report, scope sinks.Scope) error {
 	case r.Windows+shown+len(r.Findings)+len(r.Busy) > 0 || r.Repair != nil && r.Repair.Found > 0:
 		return nil
 	case scope.Within != analytics.Window{}:
-		return usageError{fmt.Errorf("--from, --to: nothing was compared: "+
-			"neither the ledger nor a sink has a window inside %s", scope.Within)}
+		return input.Usagef("--from, --to: nothing was compared: "+
+			"neither the ledger nor a sink has a window inside %s", scope.Within)
 	}
 	return errors.New("nothing was compared: neither the ledger nor a sink has a window; " +
 		"`docgauge export` reads some, or set DOCGAUGE_STATE_DIR and the sinks as the export has them")
@@ -150,7 +151,7 @@ func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, op
 	if o.project == "" && len(c.Projects) == 0 {
 		return nil, nil
 	}
-	known, err := knownProjects(ctx, c, opened.State)
+	known, err := input.KnownProjects(ctx, c, opened.State)
 	if err != nil || o.project == "" {
 		return known, err
 	}

@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -74,7 +76,7 @@ var notShown = []struct{ fields, places, why string }{
 func TestViewsAreShown(t *testing.T) {
 	columns, answers := apiColumns(t), answerNames(t)
 	commands := map[reflect.Type]bool{}
-	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcomes{}} {
+	for _, root := range []any{coverage.Status{}, clijobs.Listed{}, view.Outcomes{}} {
 		views(reflect.TypeOf(root), commands)
 	}
 	endpoints := map[string]string{
@@ -408,7 +410,7 @@ func TestVerdictsAreShown(t *testing.T) {
 		summary    string
 	}{
 		{"terminal", written(func(w io.Writer) error {
-			return printOutcomes(w, outcomes, wording{}, testbed.Now)
+			return printOutcomes(w, outcomes, render.Wording{}, testbed.Now)
 		}), known, sentence},
 		{"CSV", written(func(w io.Writer) error { return outcomesCSV(w, outcomes.Merges) }), known, ""},
 		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},

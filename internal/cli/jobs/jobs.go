@@ -1,4 +1,5 @@
-package cli
+// Package jobs is docgauge jobs: the commands of the prompt queue.
+package jobs
 
 import (
 	"context"
@@ -12,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
@@ -19,7 +22,12 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-func (a *Program) jobsCommand() *cobra.Command {
+// commands are the commands below docgauge jobs.
+type commands struct{ *console.Console }
+
+// Command is docgauge jobs.
+func Command(c *console.Console) *cobra.Command {
+	a := commands{c}
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "the prompt queue: prompt files that become agent jobs",
@@ -49,14 +57,14 @@ Two in a row pause the queue until the service answers again, and either an hour
 has passed or you run docgauge jobs release.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.jobsPlanCommand(), a.jobsRunCommand(), a.jobsListCommand(), a.jobsShowCommand())
-	cmd.AddCommand(a.jobsLintCommand(), a.jobsAddCommand())
+	cmd.AddCommand(a.planCommand(), a.runCommand(), a.listCommand(), a.showCommand())
+	cmd.AddCommand(a.lintCommand(), a.addCommand())
 	cmd.AddCommand(a.operatorCommands()...)
 	return cmd
 }
 
-// openPrompts opens the folder. If that fails the configuration is wrong.
-func openPrompts(c config.Config) (*prompts.Folder, error) {
+// OpenPrompts opens the folder. If that fails the configuration is wrong.
+func OpenPrompts(c config.Config) (*prompts.Folder, error) {
 	folder, err := app.OpenPrompts(c)
 	if err != nil {
 		return nil, config.Problems{err.Error()}
@@ -65,7 +73,7 @@ func openPrompts(c config.Config) (*prompts.Folder, error) {
 }
 
 func lintPrompts(c config.Config) (prompts.Scanned, error) {
-	folder, err := openPrompts(c)
+	folder, err := OpenPrompts(c)
 	if err != nil {
 		return prompts.Scanned{}, err
 	}
@@ -78,7 +86,7 @@ type addOptions struct {
 	template                      bool
 }
 
-func (a *Program) jobsAddCommand() *cobra.Command {
+func (a commands) addCommand() *cobra.Command {
 	var o addOptions
 	cmd := &cobra.Command{
 		Use:   "add [TEXT...]",
@@ -89,7 +97,7 @@ at all, and never replaces another. The queue finds it in its next scan.`,
 		Example: `  docgauge jobs add --title "Fix typos" Fix all typos in the guides.
   docgauge jobs add --id changelog --follow-up "Keep it shorter." <prompt.md`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.jobsAdd(o, args, cmd.InOrStdin()) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.add(o, args, cmd.InOrStdin()) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.name, "file", "", "name of the file, relative to the folder (default: made from id or title)")
@@ -106,15 +114,15 @@ at all, and never replaces another. The queue finds it in its next scan.`,
 // maxInput is more than a prompt may have.
 const maxInput = 2 * prompts.MaxBytes
 
-func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
-	c, err := a.config(config.NeedProjects | config.NeedPrompts)
+func (a commands) add(o addOptions, args []string, in io.Reader) error {
+	c, err := a.Config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
 	text := strings.Join(args, " ")
 	if len(args) == 0 {
 		if f, ok := in.(*os.File); ok && render.IsTerminal(f) {
-			return usageError{errors.New("docgauge jobs add: no text: give it as arguments or on standard input")}
+			return input.Usage(errors.New("docgauge jobs add: no text: give it as arguments or on standard input"))
 		}
 		read, err := io.ReadAll(io.LimitReader(in, maxInput))
 		if err != nil {
@@ -122,7 +130,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 		}
 		text = string(read)
 	}
-	folder, err := openPrompts(c)
+	folder, err := OpenPrompts(c)
 	if err != nil {
 		return err
 	}
@@ -131,7 +139,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 		FollowUps: o.followUps, DependsOn: o.dependsOn, Template: o.template, Body: strings.TrimSpace(text),
 	})
 	if _, wrong := errors.AsType[prompts.Error](err); wrong {
-		return usageError{err}
+		return input.Usage(err)
 	}
 	if err != nil {
 		return err
@@ -140,7 +148,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 	return err
 }
 
-func (a *Program) jobsPlanCommand() *cobra.Command {
+func (a commands) planCommand() *cobra.Command {
 	var asJSON, text bool
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -149,23 +157,23 @@ func (a *Program) jobsPlanCommand() *cobra.Command {
 what each of the others waits for. --text shows the text that would be sent,
 with templates rendered as of their next firing, or why that cannot be done yet.
 It sends nothing, changes nothing and works while the queue runs.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsPlan(cmd.Context(), text, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), text, asJSON) },
 	}
 	cmd.Flags().BoolVar(&text, "text", false, "show the rendered prompts too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the plan as JSON")
 	return cmd
 }
 
-func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
-	c, err := a.config(config.NeedProjects | config.NeedPrompts)
+func (a commands) plan(ctx context.Context, text, asJSON bool) (err error) {
+	c, err := a.Config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
-	folder, err := openPrompts(c)
+	folder, err := OpenPrompts(c)
 	if err != nil {
 		return err
 	}
-	opened, err := app.OpenReading(c, a.logger(c), a.now)
+	opened, err := app.OpenReading(c, a.Logger(c), a.Now)
 	if err != nil {
 		return err
 	}
@@ -174,16 +182,16 @@ func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.print(asJSON, append([]jobs.Planned{}, all...),
-		func() error { return a.printPlanned(all, a.wording(c), text) })
+	return a.Print(asJSON, append([]jobs.Planned{}, all...),
+		func() error { return a.printPlanned(all, a.Wording(c), text) })
 }
 
-func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
+func (a commands) printPlanned(all []jobs.Planned, w render.Wording, text bool) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(a.Out, "no prompts")
 		return err
 	}
-	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"},
+	table := render.NewTable(render.Number("#"), promptColumn(), render.ProjectColumn(), render.Column{Name: "state"},
 		render.Column{Name: "why", Below: true})
 	for _, p := range all {
 		place := "-"
@@ -194,7 +202,7 @@ func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
 		if p.Drifted {
 			state += ", edited"
 		}
-		table.Add(place, p.ID, w.project(p.Project), state, whyText(p))
+		table.Add(place, p.ID, w.Project(p.Project), state, whyText(p))
 	}
 	if err := table.Print(a.Out); err != nil {
 		return err
@@ -220,7 +228,7 @@ func whyText(p jobs.Planned) string {
 	return p.Reason
 }
 
-func (a *Program) jobsLintCommand() *cobra.Command {
+func (a commands) lintCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "lint",
@@ -230,14 +238,14 @@ dependencies, schedules and templates. It prints each finding as file:line:
 text, and exits 1 if there is any. Nothing is sent and no state is needed: use
 it in CI. With a state, a prompt may depend on one that was sent and whose file
 is gone.`,
-		RunE: func(*cobra.Command, []string) error { return a.jobsLint(asJSON) },
+		RunE: func(*cobra.Command, []string) error { return a.lint(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return cmd
 }
 
-func (a *Program) jobsLint(asJSON bool) error {
-	c, err := a.config(config.NeedPrompts)
+func (a commands) lint(asJSON bool) error {
+	c, err := a.Config(config.NeedPrompts)
 	if err != nil {
 		return err
 	}
@@ -245,7 +253,7 @@ func (a *Program) jobsLint(asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	err = a.print(asJSON, append([]prompts.Finding{}, found.Findings...), func() error {
+	err = a.Print(asJSON, append([]prompts.Finding{}, found.Findings...), func() error {
 		for _, f := range found.Findings {
 			fmt.Fprintln(a.Out, f)
 		}
@@ -254,7 +262,7 @@ func (a *Program) jobsLint(asJSON bool) error {
 		return err
 	})
 	if err == nil && len(found.Findings) > 0 {
-		return errReported
+		return render.ErrReported
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package cli
+package jobs
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/events"
@@ -25,7 +26,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-func (a *Program) jobsRunCommand() *cobra.Command {
+func (a commands) runCommand() *cobra.Command {
 	var wait, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -44,17 +45,17 @@ run continues from there.
 
 One process runs the queue at a time: while docgauge serve runs, it exits 3.
 
-` + exitCodes,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsRun(cmd.Context(), wait, asJSON) },
+` + console.ExitCodes,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), wait, asJSON) },
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "continue until all jobs have ended")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the prompts as JSON")
 	return cmd
 }
 
-func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
-	surviveClosedPipes()
-	c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedPrompts)
+func (a commands) run(ctx context.Context, wait, asJSON bool) (err error) {
+	console.SurviveClosedPipes()
+	c, err := a.Config(config.NeedProjects | config.NeedAPI | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
@@ -78,10 +79,10 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 	if err != nil {
 		return err
 	}
-	err = a.print(asJSON, append([]jobs.Planned{}, result.Planned...),
-		func() error { return a.printRun(result, a.wording(r.app.Config)) })
+	err = a.Print(asJSON, append([]jobs.Planned{}, result.Planned...),
+		func() error { return a.printRun(result, a.Wording(r.app.Config)) })
 	if err == nil && (ctx.Err() != nil || wait && needsAttention(result)) {
-		return errReported
+		return render.ErrReported
 	}
 	return err
 }
@@ -96,12 +97,12 @@ type queueRunner struct {
 	status   *statusLine      // nil without a terminal
 }
 
-func (a *Program) openQueue(c config.Config) (_ *queueRunner, err error) {
+func (a commands) openQueue(c config.Config) (_ *queueRunner, err error) {
 	r := &queueRunner{}
-	if r.folder, err = openPrompts(c); err != nil {
+	if r.folder, err = OpenPrompts(c); err != nil {
 		return nil, err
 	}
-	if r.app, err = app.OpenQueue(c, a.logger(c), a.now); err != nil {
+	if r.app, err = app.OpenQueue(c, a.Logger(c), a.Now); err != nil {
 		return nil, err
 	}
 	if r.pulls, err = r.app.NewPulls(); err != nil {
@@ -113,6 +114,27 @@ func (a *Program) openQueue(c config.Config) (_ *queueRunner, err error) {
 		return nil, errors.Join(err, r.app.Close())
 	}
 	return r, nil
+}
+
+// RunAll runs the queue until every job has ended and nothing more happens by itself. If no job was
+// ever sent from its state, it sends what the folder has.
+func RunAll(ctx context.Context, a *console.Console, c config.Config) (result jobs.Result, err error) {
+	r, err := commands{a}.openQueue(c)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, r.app.Close()) }()
+	run := func(onNewState jobs.NewState, until jobs.Until) (jobs.Result, error) {
+		r.app.Config.PromptsOnNewState = config.NewState(onNewState)
+		return r.app.NewQueue(func() {}).Run(ctx, r.folder, until,
+			func(report jobs.Report) error { return r.afterPass(ctx, report) })
+	}
+	if result, err = run(jobs.Refuse, jobs.UntilIdle); errors.Is(err, jobs.ErrNewState) {
+		if _, err = run(jobs.Submit, jobs.UntilPassed); err == nil {
+			result, err = run(jobs.Refuse, jobs.UntilIdle)
+		}
+	}
+	return result, err
 }
 
 // The queue stays locked while a slow code host is asked. So no reading of a pull request begins
@@ -172,13 +194,13 @@ func needsAttention(r jobs.Result) bool {
 	return r.Queue.Paused != ""
 }
 
-func (a *Program) printRun(r jobs.Result, w wording) error {
+func (a commands) printRun(r jobs.Result, w render.Wording) error {
 	fmt.Fprintf(a.Out, "%s created, %s sent, %d ended, %d at work\n",
 		format.Plural(r.Created, "job"), format.Plural(r.Messages, "follow-up"), r.Ended, r.Following)
 	if r.Queue.Paused != "" {
 		render.NewText(a.Out).Line(2, "paused: %s", r.Queue.Detail)
 	}
-	table := render.NewTable(promptColumn(), projectColumn(), render.Column{Name: "state"},
+	table := render.NewTable(promptColumn(), render.ProjectColumn(), render.Column{Name: "state"},
 		render.Column{Name: "pull request", Below: true}, render.Column{Name: "why", Below: true})
 	var again time.Time
 	changing := 0
@@ -189,7 +211,7 @@ func (a *Program) printRun(r jobs.Result, w wording) error {
 				link = "no pull request"
 			}
 		}
-		table.Add(p.ID, w.project(p.Project), string(p.State), cmp.Or(link, "-"), whyText(p))
+		table.Add(p.ID, w.Project(p.Project), string(p.State), cmp.Or(link, "-"), whyText(p))
 		if p.Why == jobs.WhyChanging {
 			again = p.Until
 			changing++
@@ -217,10 +239,11 @@ const eraseLine = "\r\x1b[K"
 // going; log lines scroll above it. It reads the journal and writes nothing: a run
 // without a terminal has none, and its methods do nothing then.
 type statusLine struct {
-	app      *Program
-	run      *queueRunner
-	terminal *os.File
-	release  func() bool
+	now        func() time.Time
+	run        *queueRunner
+	terminal   *os.File
+	release    func() bool
+	restoreLog func()
 
 	mu      sync.Mutex
 	planned []jobs.Planned // as of the last pass
@@ -229,13 +252,13 @@ type statusLine struct {
 }
 
 // showStatus shows the line if standard error is a terminal, until end is called.
-func (a *Program) showStatus(ctx context.Context, r *queueRunner) *statusLine {
+func (a commands) showStatus(ctx context.Context, r *queueRunner) *statusLine {
 	terminal, ok := a.Err.(*os.File)
-	if a.quiet || !ok || !render.IsTerminal(a.Err) || os.Getenv("TERM") == "dumb" || runtime.GOOS == "windows" {
+	if a.Quiet || !ok || !render.IsTerminal(a.Err) || os.Getenv("TERM") == "dumb" || runtime.GOOS == "windows" {
 		return nil
 	}
-	l := &statusLine{app: a, run: r, terminal: terminal}
-	a.logTo.set(l)
+	l := &statusLine{now: a.Now, run: r, terminal: terminal}
+	l.restoreLog = a.DivertLog(l)
 	l.release = context.AfterFunc(ctx, func() { l.show("stopping once the pending request is answered") })
 	return l
 }
@@ -246,7 +269,7 @@ func (l *statusLine) end() {
 		return
 	}
 	l.release()
-	l.app.logTo.set(l.app.progress)
+	l.restoreLog()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true // a stop may still be about to show itself
@@ -280,7 +303,7 @@ func (l *statusLine) refresh() {
 	l.mu.Lock()
 	planned := l.planned
 	l.mu.Unlock()
-	l.show(statusText(planned, all, queue, l.run.app.Config, l.app.now()))
+	l.show(statusText(planned, all, queue, l.run.app.Config, l.now()))
 }
 
 // show puts text in the place of the line before.

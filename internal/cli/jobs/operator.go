@@ -1,4 +1,4 @@
-package cli
+package jobs
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
@@ -18,7 +19,7 @@ import (
 // decision is an operator's decision about a job, or a prompt of the folder.
 type decision func(o *jobs.Operator, ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error)
 
-func (a *Program) operatorCommands() []*cobra.Command {
+func (a commands) operatorCommands() []*cobra.Command {
 	var answer jobs.Answer
 	resolve := a.operatorCommand("resolve SEQ|PROMPT", "settle the outcome of an unknown job, or of a renamed prompt",
 		`A job is unknown if it is unclear whether the service accepted it. Look for it
@@ -50,8 +51,8 @@ sends it.`, config.NeedNothing,
 			}
 		}
 		if given != 1 {
-			return usageError{errors.New("docgauge jobs resolve: want exactly one of --job-id ID, --resubmit and " +
-				"--drop; `docgauge jobs resolve --help` explains them")}
+			return input.Usage(errors.New("docgauge jobs resolve: want exactly one of --job-id ID, --resubmit and " +
+				"--drop; `docgauge jobs resolve --help` explains them"))
 		}
 		return nil
 	}
@@ -85,8 +86,8 @@ continues: after two prompts in doubt in a row, as soon as the service answers.`
 
 func oneJob(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s wants one argument, the number or the prompt of a job; "+
-			"`docgauge jobs list` shows them", cmd.CommandPath())}
+		return input.Usagef("%s wants one argument, the number or the prompt of a job; "+
+			"`docgauge jobs list` shows them", cmd.CommandPath())
 	}
 	return nil
 }
@@ -94,7 +95,7 @@ func oneJob(cmd *cobra.Command, args []string) error {
 // operatorCommand makes a decision about one job, named by its number or its prompt, and
 // prints the job afterwards; or, without an argument, a decision about the queue, if there is
 // one, whose result it prints.
-func (a *Program) operatorCommand(
+func (a commands) operatorCommand(
 	use, short, long string, n config.Need, decide decision,
 	queue func(context.Context, *jobs.Operator) (string, error),
 ) *cobra.Command {
@@ -111,7 +112,7 @@ func (a *Program) operatorCommand(
 		if len(args) == 0 {
 			n = config.NeedNothing
 		}
-		c, err := a.config(n)
+		c, err := a.Config(n)
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,7 @@ func (a *Program) operatorCommand(
 			return err
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
-		o := jobs.NewOperator(db, a.now)
+		o := jobs.NewOperator(db, a.Now)
 		if len(args) == 0 {
 			text, err := queue(cmd.Context(), o)
 			if err == nil {
@@ -138,7 +139,7 @@ func (a *Program) operatorCommand(
 		job, err := decide(o, cmd.Context(), args[0], found)
 		switch {
 		case errors.Is(err, journal.ErrNoJob), errors.Is(err, jobs.ErrRefused):
-			return usageError{err}
+			return input.Usage(err)
 		case err != nil:
 			return err
 		case asJSON:

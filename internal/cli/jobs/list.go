@@ -1,4 +1,4 @@
-package cli
+package jobs
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
@@ -21,24 +22,25 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-func (a *Program) jobsListCommand() *cobra.Command {
+func (a commands) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "show the agent jobs, newest first, with their pull requests",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.jobsList(cmd.Context(), asJSON) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
 	return cmd
 }
 
-// jobList is the output of list, and listedJob that of show; their JSON keys are stable.
-type jobList struct {
+// List is the output of jobs list; its JSON keys are stable.
+type List struct {
 	Queue journal.Queue `json:"queue"`
-	Jobs  []listedJob   `json:"jobs"`
+	Jobs  []Listed      `json:"jobs"`
 }
 
-type listedJob struct {
+// Listed is a job in it, and the output of jobs show; its JSON keys are stable.
+type Listed struct {
 	journal.Job
 	// Pull is the pull request as last read; nil for a job without a pull request.
 	Pull *journal.PullRequest `json:"pull_request,omitempty"`
@@ -46,10 +48,10 @@ type listedJob struct {
 	Events []journal.Transition `json:"events,omitempty"`
 }
 
-func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]listedJob, error) {
+func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]Listed, error) {
 	known, err := db.PullStates(ctx)
 	pulls := jobs.PullsByLink(all, known)
-	out := make([]listedJob, len(all))
+	out := make([]Listed, len(all))
 	for i, j := range all {
 		out[i].Job = j
 		if p, ok := pulls[j.PRLink]; ok {
@@ -59,13 +61,13 @@ func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]listedJo
 	return out, err
 }
 
-func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
-	c, db, err := a.openState(config.NeedNothing)
+func (a commands) list(ctx context.Context, asJSON bool) (err error) {
+	c, db, err := a.OpenState(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var list jobList
+	var list List
 	if list.Queue, err = db.Queue(ctx); err != nil {
 		return err
 	}
@@ -77,21 +79,13 @@ func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
 	if list.Jobs, err = withPulls(ctx, db, all); err != nil {
 		return err
 	}
-	return a.print(asJSON, list, func() error { return a.printJobs(list, a.wording(c)) })
+	return a.Print(asJSON, list, func() error { return a.printJobs(list, a.Wording(c)) })
 }
 
-// openState reads the settings and opens the state without changing it; the caller closes it.
-func (a *Program) openState(n config.Need) (c config.Config, db *state.DB, err error) {
-	if c, err = a.config(n); err == nil {
-		db, err = state.OpenExisting(c.StateDir)
-	}
-	return c, db, err
-}
-
-func (a *Program) printJobs(list jobList, w wording) error {
+func (a commands) printJobs(list List, w render.Wording) error {
 	text := render.NewText(a.Out)
 	if list.Queue.Paused != "" {
-		text.Line(2, "paused since %s: %s", format.Clock(list.Queue.Since, a.now()), list.Queue.Detail)
+		text.Line(2, "paused since %s: %s", format.Clock(list.Queue.Since, a.Now()), list.Queue.Detail)
 		text.Line(0, "")
 	}
 	if len(list.Jobs) == 0 {
@@ -100,10 +94,10 @@ func (a *Program) printJobs(list jobList, w wording) error {
 	}
 	costs := false
 	for _, j := range list.Jobs {
-		w.several = w.several || j.Project != list.Jobs[0].Project
+		w.Several = w.Several || j.Project != list.Jobs[0].Project
 		costs = costs || costText(j.Job) != "-"
 	}
-	columns := []render.Column{render.Number("#"), promptColumn(), projectColumn(), {Name: "state"},
+	columns := []render.Column{render.Number("#"), promptColumn(), render.ProjectColumn(), {Name: "state"},
 		{Name: "begun"}, {Name: "review"}}
 	if costs {
 		columns = append(columns, render.Number("cost"))
@@ -112,13 +106,13 @@ func (a *Program) printJobs(list jobList, w wording) error {
 	for _, j := range list.Jobs {
 		begun, link := "-", cmp.Or(j.PRLink, "-")
 		if !j.Begun.IsZero() {
-			begun = format.Clock(j.Begun, a.now())
+			begun = format.Clock(j.Begun, a.Now())
 		}
 		if j.Result() == "no_pr" {
 			link = "no pull request"
 		}
-		cells := []string{strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j.Job, a.now()),
-			begun, reviewText(j.Pull, a.now())}
+		cells := []string{strconv.FormatInt(j.Seq, 10), j.Prompt, w.Project(j.Project), stateText(j.Job, a.Now()),
+			begun, reviewText(j.Pull, a.Now())}
 		if costs {
 			cells = append(cells, costText(j.Job))
 		}
@@ -174,27 +168,27 @@ func stateText(j journal.Job, now time.Time) string {
 	return string(j.State)
 }
 
-func (a *Program) jobsShowCommand() *cobra.Command {
+func (a commands) showCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show SEQ|PROMPT",
 		Short: "show one job: its text, its state and its history",
 		Args:  oneJob,
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.jobsShow(cmd.Context(), args[0], asJSON) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), args[0], asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job as JSON")
 	return cmd
 }
 
-func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err error) {
-	c, db, err := a.openState(config.NeedNothing)
+func (a commands) show(ctx context.Context, name string, asJSON bool) (err error) {
+	c, db, err := a.OpenState(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	found, err := jobs.Find(ctx, db, name)
 	if errors.Is(err, journal.ErrNoJob) {
-		return usageError{err}
+		return input.Usage(err)
 	} else if err != nil {
 		return err
 	}
@@ -205,17 +199,17 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err e
 	if all[0].Events, err = db.History(ctx, found.Seq); err != nil {
 		return err
 	}
-	return a.print(asJSON, all[0], func() error { return a.printJob(all[0], a.wording(c)) })
+	return a.Print(asJSON, all[0], func() error { return a.printJob(all[0], a.Wording(c)) })
 }
 
-func (a *Program) printJob(h listedJob, w wording) error {
-	state := stateText(h.Job, a.now())
+func (a commands) printJob(h Listed, w render.Wording) error {
+	state := stateText(h.Job, a.Now())
 	if h.Result() == "no_pr" {
 		state = view.Job{Result: h.Result()}.StateText()
 	}
 	text := render.NewText(a.Out)
-	text.Line(2, "job %d of prompt %s (%s), try %d", h.Seq, h.Prompt, w.names.Of(h.Project), h.Try)
-	shown := view.NewJob(h.Job, nil, a.now())
+	text.Line(2, "job %d of prompt %s (%s), try %d", h.Seq, h.Prompt, w.Names.Of(h.Project), h.Try)
+	shown := view.NewJob(h.Job, nil, a.Now())
 	rows := [][2]string{
 		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", state}, {"reason", h.Reason},
 		{"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
@@ -223,7 +217,7 @@ func (a *Program) printJob(h listedJob, w wording) error {
 		{"cost", shown.CostText()}, {"tokens", shown.TokensText()},
 		{"begun", timeText(h.Begun)}, {"created", timeText(h.Created)}, {"ended", timeText(h.Ended)},
 	}
-	for _, row := range append(rows, pullRows(h.Pull, a.now())...) {
+	for _, row := range append(rows, pullRows(h.Pull, a.Now())...) {
 		if row[1] != "" {
 			text.Line(16, "  %-13s %s", row[0], row[1])
 		}
