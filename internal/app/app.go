@@ -5,7 +5,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -16,10 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/clickhouse"
-	"github.com/docgauge/docgauge/sinks/delta"
 	"github.com/docgauge/docgauge/sinks/parquet"
-	"github.com/docgauge/docgauge/sinks/postgres"
 )
 
 // The kinds of temporary directories in the state directory: for windows whose pages are read, that
@@ -165,40 +161,11 @@ func (a *App) Close() error {
 	return errors.Join(errs...)
 }
 
-// NewSink makes a sink; it does not connect.
-func NewSink(c config.Config, name string) (s sinks.Sink, err error) {
-	variable := ""
-	switch name {
-	case config.SinkParquet:
-		variable = "DOCGAUGE_PARQUET_URL: "
-		s, err = parquet.New(c.ParquetURL, c.Reports...)
-	case config.SinkDelta:
-		variable = "DOCGAUGE_DELTA_URL: "
-		// If both are configured, a data file is a link to the file that the Parquet sink has published
-		// for the window.
-		o := c.Delta()
-		if files, err := parquet.New(c.ParquetURL, c.Reports...); err == nil {
-			o.Published = files.Published
-		}
-		s, err = delta.New(o)
-	case config.SinkPostgres:
-		s, err = postgres.New(c.Postgres())
-	case config.SinkClickHouse:
-		s, err = clickhouse.New(c.ClickHouse())
-	default:
-		variable, err = "sink ", config.CheckSink(name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s%w", variable, err)
-	}
-	return s, nil
-}
-
 // NewSinks makes the sinks of DOCGAUGE_SINKS.
 func NewSinks(c config.Config) ([]sinks.Sink, error) {
 	var out []sinks.Sink
 	for _, name := range c.Sinks {
-		s, err := NewSink(c, name)
+		s, err := c.NewSink(name)
 		if err != nil {
 			return nil, err
 		}
@@ -220,9 +187,9 @@ func CloseSinks(all []sinks.Sink) error {
 func NewArchive(c config.Config) (sinks.Sink, error) {
 	if slices.Contains(c.Sinks, config.SinkParquet) {
 		c.Reports = analytics.Reports
-		return NewSink(c, config.SinkParquet)
+		return c.NewSink(config.SinkParquet)
 	}
-	return NewSink(c, c.Sinks[0])
+	return c.NewSink(c.Sinks[0])
 }
 
 // Archive is the sink from which questions about windows of visitors are answered: the Parquet sink, or

@@ -49,11 +49,11 @@ type marker struct {
 func (a *App) atMarker(
 	ctx context.Context, sink, id string, do func(ctx context.Context, store filestore.Store, name string) error,
 ) (err error) {
-	url := map[string]string{config.SinkParquet: a.Config.ParquetURL, config.SinkDelta: a.Config.DeltaURL}[sink]
-	if url == "" {
+	kind, _ := config.SinkNamed(sink)
+	if kind.Place != config.Files {
 		return nil
 	}
-	store, err := filestore.New(url)
+	store, err := filestore.New(kind.Where(a.Config))
 	if err != nil {
 		return err
 	}

@@ -118,21 +118,38 @@ func sessions(w http.ResponseWriter, r *http.Request) {
 // builtWith builds docgauge with a line more in a file of the repository, after the line that begins so.
 func builtWith(t *testing.T, file, after, line string) (binary string) {
 	t.Helper()
-	dir := t.TempDir()
-	root, err := filepath.Abs("../..")
-	check(t, err)
-	text, err := os.ReadFile(filepath.Join(root, file))
+	return builtFrom(t, map[string]string{file: withLine(t, file, after, line)})
+}
+
+// withLine returns the text of a file of the repository with a line more, after the line that begins so.
+func withLine(t *testing.T, file, after, line string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", file))
 	check(t, err)
 	lines := strings.SplitAfter(string(text), "\n")
 	i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, after) })
 	if i < 0 {
 		t.Fatalf("%s: no line begins with %q", file, after)
 	}
-	changed, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "docgauge")
-	check(t, os.WriteFile(changed, []byte(strings.Join(slices.Insert(lines, i+1, line), "")), 0o600))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, file): changed}})
+	return strings.Join(slices.Insert(lines, i+1, line), "")
+}
+
+// builtFrom builds docgauge with other texts of files of the repository, or with files that it lacks.
+func builtFrom(t *testing.T, texts map[string]string) (binary string) {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := filepath.Abs("../..")
+	check(t, err)
+	replace := map[string]string{}
+	for file, text := range texts {
+		changed := filepath.Join(dir, fmt.Sprint(len(replace))+".go")
+		check(t, os.WriteFile(changed, []byte(text), 0o600))
+		replace[filepath.Join(root, file)] = changed
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
+	binary = filepath.Join(dir, "docgauge")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary,
 		"./cmd/docgauge")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")

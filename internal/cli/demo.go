@@ -47,10 +47,10 @@ the last 90 days over HTTP into Parquet files, and prints a summary that ends
 with the outcome of the merge. Nothing else is needed.
 
 Without --dir the files are written to a new temporary directory; the last line
-says how to delete it. With DOCGAUGE_SINKS=parquet,delta it also writes Delta
-Lake tables there, and with clickhouse or postgres among them to the server of
-DOCGAUGE_CLICKHOUSE_DSN or DOCGAUGE_POSTGRES_DSN, as project prj_sandbox. Except
-for these, the address of --serve and the log, settings have no effect.
+says how to delete it. DOCGAUGE_SINKS chooses the sinks, such as parquet,delta:
+files are written there too, rows to the server of the sink's DSN, as project
+prj_sandbox. Except for these, the address of --serve and the log, settings have
+no effect.
 
 With --serve it keeps running: status page and metrics on
 DOCGAUGE_LISTEN_ADDRESS, or on a free port if that is taken, and an export every
@@ -62,12 +62,17 @@ minute.`,
 	return cmd
 }
 
-// demoSettings are the variables that the demo takes from its user. No key, token, address or
+// demoSettings returns the variables that the demo takes from its user. No key, token, address or
 // folder of a real setup may meet the sandbox, and no made-up number may leave for one.
-var demoSettings = []string{
-	"DOCGAUGE_SINKS", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_CLICKHOUSE_CLUSTER", "DOCGAUGE_POSTGRES_DSN",
-	"DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_ALLOWED_HOSTS", "DOCGAUGE_WEB_CONFIG_FILE",
-	"DOCGAUGE_LOG_LEVEL", "DOCGAUGE_LOG_FORMAT",
+func demoSettings() []string {
+	names := []string{"DOCGAUGE_SINKS", "DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_ALLOWED_HOSTS", "DOCGAUGE_WEB_CONFIG_FILE",
+		"DOCGAUGE_LOG_LEVEL", "DOCGAUGE_LOG_FORMAT"}
+	for _, k := range config.SinkKinds {
+		if k.Place == config.Server {
+			names = append(names, k.Settings...)
+		}
+	}
+	return names
 }
 
 // demoPulls has the sandbox merge the pull request at once, dated back so far that the 28 days after
@@ -108,7 +113,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 		err = errors.Join(err, <-served)
 	}()
 	ours := *a
-	ours.Source = a.Source.Only(demoSettings...)
+	ours.Source = a.Source.Only(demoSettings()...)
 	a = &ours
 	c, err := a.Config(config.NeedNothing)
 	if err != nil {
@@ -117,8 +122,8 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	c.BaseURL, c.APIKey = "http://"+ln.Addr().String(), sandbox.DefaultAPIKey
 	c.GitHubURL, c.GitHubToken = c.BaseURL+sandbox.GitHubPath, sandbox.AnyToken
 	c.Projects, c.Budget = config.Projects{sandbox.DefaultProject}, 0
-	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
-	c.DeltaURL, c.PromptsDir = filepath.Join(dir, "delta"), filepath.Join(dir, "prompts")
+	c.StateDir, c.PromptsDir = filepath.Join(dir, "state"), filepath.Join(dir, "prompts")
+	c.MoveFiles(dir)
 	if _, set := a.Source.Lookup("DOCGAUGE_LOG_LEVEL"); !set {
 		c.LogLevel = slog.LevelWarn
 	}
@@ -263,22 +268,20 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 			return err
 		}
 	}
-	if slices.Contains(c.Sinks, config.SinkDelta) {
-		scan := func(table string) string { return "delta_scan(" + sqlText(filepath.Join(c.DeltaURL, table)) + ")" }
-		fmt.Fprintf(a.Out, "\nThe Delta Lake tables in DuckDB:\n\n%s", newestWeek(scan("visitors"), scan("totals")))
-	}
-	var servers []string
-	for _, server := range []struct{ sink, name string }{
-		{config.SinkClickHouse, "ClickHouse"},
-		{config.SinkPostgres, "PostgreSQL"},
-	} {
-		if slices.Contains(c.Sinks, server.sink) {
-			servers = append(servers, server.name)
+	for _, k := range config.SinkKinds {
+		if !c.Sinks.Has(k) {
+			continue
 		}
-	}
-	if len(servers) > 0 {
-		fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", strings.Join(servers, " and "),
-			newestWeek("docgauge_visitors", "docgauge_totals"))
+		where, reader := "", k.Title
+		if k.Place == config.Files {
+			var err error
+			if where, err = filepath.Abs(k.Where(c)); err != nil {
+				return err
+			}
+			reader += ", read by DuckDB"
+		}
+		fmt.Fprintf(a.Out, "\nThe newest week in %s:\n\n%s", reader,
+			newestWeek(k.Table(where, "visitors"), k.Table(where, "totals")))
 	}
 	if err := a.demoOutcome(ctx, c); err != nil {
 		return err
@@ -313,16 +316,10 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 			return err
 		}
 	}
-	tree := func(table string) string {
-		return sqlText(filepath.Join(root, table, "v1/*/g=week/*/*.parquet"))
-	}
 	fmt.Fprintf(a.Out, "\nAll of it, and the site day by day:\n\n  %[1]s top --archive %[2]s\n  %[1]s history "+
-		"--archive %[2]s\n\nThe same in DuckDB:\n\n%[3]s",
-		render.CommandName(), render.ShellWord(root), newestWeek(tree("visitors"), tree("totals")))
+		"--archive %[2]s\n", render.CommandName(), render.ShellWord(root))
 	return err
 }
-
-func sqlText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // newestWeek is a query for the most read pages of the newest week: of one window, as
 // the tables have them all.

@@ -37,11 +37,10 @@ func (a *Program) loadCommand() *cobra.Command {
 		Use:   "load --sink S",
 		Short: "fill a sink from the Parquet archive, without a request",
 		Long: `load copies windows from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive,
-into a sink: Delta Lake tables, a new ClickHouse or PostgreSQL server, or with
---sink parquet another directory or bucket. No request is sent to the service.
-Windows that the sink has, in this or a later reading, are skipped: load can be
-run again at any time, and continues where it was interrupted. Each window is
-committed whole.
+into another sink, such as a new server, or with --sink parquet into another
+directory or bucket. No request is sent to the service. Windows that the sink
+has, in this or a later reading, are skipped: load can be run again at any time,
+and continues where it was interrupted. Each window is committed whole.
 
   docgauge load --sink clickhouse
   docgauge load --sink clickhouse --from 2026-01-01 --to 2026-07-01
@@ -52,7 +51,7 @@ committed whole.
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.load(cmd.Context(), l) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&l.sink, "sink", "", "sink to fill: delta, clickhouse, postgres or parquet")
+	f.StringVar(&l.sink, "sink", "", "sink to fill: "+config.AnyOf(config.SinkNames()))
 	input.ArchiveFlag(f, &l.archive, "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringVar(&l.from, "from", "", "load only windows inside [from,to): YYYY-MM-DD")
 	f.StringVar(&l.to, "to", "", "the first day after those windows")
@@ -60,13 +59,6 @@ committed whole.
 	f.BoolVar(&l.dryRun, "dry-run", false, "only say what would be loaded; changes nothing, and works beside serve")
 	f.BoolVar(&l.json, "json", false, "print the summary as JSON")
 	return cmd
-}
-
-// loadAtOnce is the number of windows that are loaded at the same time, by sink. ClickHouse commits
-// those that wait for each other with the same few statements, Delta Lake with one entry
-// of its log.
-var loadAtOnce = map[string]int{
-	config.SinkParquet: 12, config.SinkDelta: 1000, config.SinkClickHouse: 1000, config.SinkPostgres: 12,
 }
 
 // loadSummary is the output of load; its JSON keys are stable.
@@ -136,20 +128,21 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 // open makes both ends. They must be different places.
 func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if l.sink == "" {
-		return nil, nil, input.Usage(errors.New("which sink? --sink delta, clickhouse or postgres, or parquet with " +
-			"another --archive"))
+		return nil, nil, input.Usagef("which sink? --sink %s (parquet with another --archive)",
+			config.AnyOf(config.SinkNames()))
 	}
-	if err := config.CheckSink(l.sink); err != nil {
+	kind, err := config.SinkNamed(l.sink)
+	if err != nil {
 		return nil, nil, input.Usagef("--sink %w", err)
 	}
-	if err := c.CheckSinkIsSet(l.sink); err != nil {
+	if err := kind.CheckSet(c); err != nil {
 		return nil, nil, config.Problems{err.Error()}
 	}
 	if from, err = archiveAt(l.archive, c, analytics.Reports...); err != nil {
 		return nil, nil, err
 	}
 	c.Reports = analytics.Reports
-	if to, err = app.NewSink(c, l.sink); err != nil {
+	if to, err = c.NewSink(l.sink); err != nil {
 		return nil, nil, err
 	}
 	if l.sink == config.SinkParquet && app.SamePlace(cmp.Or(l.archive, c.ParquetURL), c.ParquetURL) {
@@ -179,6 +172,10 @@ func (a *Program) loadWindows(
 	ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope,
 ) (s loadSummary, err error) {
 	started := a.Now()
+	kind, err := config.SinkNamed(to.Name())
+	if err != nil {
+		return s, err
+	}
 	opened, err := app.OpenLedger(c, a.Logger(c), a.Now)
 	if err != nil {
 		return s, err
@@ -219,7 +216,7 @@ func (a *Program) loadWindows(
 			}
 			return db.Committed(ctx, rev, to.Name(), a.Now())
 		}
-		err = loader.run(ctx, plan.lacking, loadAtOnce[to.Name()])
+		err = loader.run(ctx, plan.lacking, kind.AtOnce)
 		p.End()
 	}
 	if err != nil {

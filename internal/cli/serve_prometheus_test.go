@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -206,7 +205,7 @@ func (f *served) counted(q question) {
 
 func (f *served) revisions(t *testing.T) (all []analytics.Revision) {
 	t.Helper()
-	sink, err := app.NewSink(config.Config{ParquetURL: filepath.Join(f.dir, "data")}, config.SinkParquet)
+	sink, err := config.Config{ParquetURL: filepath.Join(f.dir, "data")}.NewSink(config.SinkParquet)
 	check(t, err)
 	for rev, err := range sink.Revisions(t.Context()) {
 		check(t, err)

@@ -1,13 +1,6 @@
 package config
 
-import (
-	"time"
-
-	"github.com/docgauge/docgauge/internal/web/server"
-	"github.com/docgauge/docgauge/sinks/clickhouse"
-	"github.com/docgauge/docgauge/sinks/delta"
-	"github.com/docgauge/docgauge/sinks/postgres"
-)
+import "github.com/docgauge/docgauge/internal/web/server"
 
 // The options here are made once, both to check the settings and to use them.
 
@@ -29,20 +22,4 @@ func (c Config) SiteMetrics() server.Options {
 		o.Addresses = []string{c.SiteMetricsAddress}
 	}
 	return o
-}
-
-// Delta returns the options of the sink delta, without the files of another sink.
-func (c Config) Delta() delta.Options {
-	return delta.Options{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now, Reports: c.Reports}
-}
-
-// ClickHouse returns the options of the sink clickhouse.
-func (c Config) ClickHouse() clickhouse.Options {
-	return clickhouse.Options{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster, Version: c.Build.Version,
-		Now: time.Now, Reports: c.Reports}
-}
-
-// Postgres returns the options of the sink postgres.
-func (c Config) Postgres() postgres.Options {
-	return postgres.Options{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now, Reports: c.Reports}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/docgauge/docgauge/schedule"
@@ -37,7 +38,7 @@ type Config struct {
 	Concurrency Count        `envconfig:"DOCGAUGE_CONCURRENCY" default:"4" range:"1,64" desc:"requests in flight"`
 	Timeout     Duration     `envconfig:"DOCGAUGE_TIMEOUT" default:"60s" range:"1s,10m" desc:"time limit of one request"`
 
-	Sinks             Sinks  `group:"Sinks" envconfig:"DOCGAUGE_SINKS" default:"parquet" desc:"destinations of windows, one or several: parquet, delta, clickhouse, postgres"`
+	Sinks             Sinks  `group:"Sinks" envconfig:"DOCGAUGE_SINKS" default:"parquet" desc:"destinations of windows, one or several: {sinks}"`
 	ParquetURL        string `envconfig:"DOCGAUGE_PARQUET_URL" default:"./data" desc:"directory, or s3://bucket/prefix[?region=&endpoint=&path_style=]; S3 credentials as for the AWS CLI"`
 	DeltaURL          string `envconfig:"DOCGAUGE_DELTA_URL" default:"./delta" desc:"root of the Delta Lake tables visitors and totals: a directory, or s3://bucket/prefix as for Parquet"`
 	ClickHouseDSN     Secret `envconfig:"DOCGAUGE_CLICKHOUSE_DSN" desc:"clickhouse://[user:password@]host:9000/database[?secure=true] or https://…:8443/database; or DOCGAUGE_CLICKHOUSE_DSN_FILE"`
@@ -150,7 +151,8 @@ var Variables = sync.OnceValue(func() (out []Variable) {
 			continue
 		}
 		secret := field.Type == reflect.TypeFor[Secret]()
-		out = append(out, Variable{name, field.Tag.Get("default"), field.Tag.Get("desc"), group, secret, field.Tag, i})
+		desc := strings.ReplaceAll(field.Tag.Get("desc"), "{sinks}", strings.Join(SinkNames(), ", "))
+		out = append(out, Variable{name, field.Tag.Get("default"), desc, group, secret, field.Tag, i})
 		if secret {
 			out = append(out, Variable{Name: name + "_FILE", Group: group})
 		}

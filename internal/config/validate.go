@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -13,10 +12,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/docsapi"
-	"github.com/docgauge/docgauge/sinks/clickhouse"
-	"github.com/docgauge/docgauge/sinks/delta"
-	"github.com/docgauge/docgauge/sinks/parquet"
-	"github.com/docgauge/docgauge/sinks/postgres"
 )
 
 // MaxTopPages is the number of pages of a newest window in the state, so that DOCGAUGE_TOP_PAGES
@@ -117,54 +112,6 @@ func (c *Config) validate(now time.Time, p *Problems) {
 			"DOCGAUGE_GITHUB_TOKEN, DOCGAUGE_GITLAB_TOKEN or DOCGAUGE_GITEA_TOKEN every pull request counts as open, "+
 			"for ever")
 	}
-}
-
-// validateSinks lets each sink check its settings, even one that exports do not
-// use: load can fill it.
-func (c *Config) validateSinks(p *Problems) {
-	if strings.Contains(c.ParquetURL, "://") {
-		if _, err := parquet.New(c.ParquetURL); err != nil {
-			p.add("DOCGAUGE_PARQUET_URL: %v", err)
-		}
-	}
-	if strings.Contains(c.DeltaURL, "://") {
-		if _, err := delta.New(c.Delta()); err != nil {
-			p.add("DOCGAUGE_DELTA_URL: %v", err)
-		}
-	}
-	// The files of one would be strays in the other.
-	if slices.Contains(c.Sinks, SinkDelta) && parquet.SamePlace(c.DeltaURL, c.ParquetURL) {
-		p.add("DOCGAUGE_DELTA_URL: is the same place as DOCGAUGE_PARQUET_URL: name another one")
-	}
-	if c.PostgresDSN != "" {
-		if _, err := postgres.New(c.Postgres()); err != nil {
-			p.add("DOCGAUGE_POSTGRES_DSN: %v", err)
-		}
-	}
-	for _, name := range c.Sinks {
-		p.join(c.CheckSinkIsSet(name))
-	}
-	switch {
-	case c.ClickHouseDSN != "":
-		if _, err := clickhouse.New(c.ClickHouse()); err != nil {
-			p.add("DOCGAUGE_CLICKHOUSE_DSN, DOCGAUGE_CLICKHOUSE_CLUSTER: %v", err)
-		}
-	case c.ClickHouseCluster != "" && !slices.Contains(c.Sinks, SinkClickHouse):
-		p.add("DOCGAUGE_CLICKHOUSE_CLUSTER: without DOCGAUGE_CLICKHOUSE_DSN it has no effect")
-	}
-}
-
-// CheckSinkIsSet returns an error if the sink of this name has no DSN.
-func (c *Config) CheckSinkIsSet(name string) error {
-	switch {
-	case name == SinkClickHouse && !c.has("DOCGAUGE_CLICKHOUSE_DSN", c.ClickHouseDSN):
-		return errors.New("DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like " +
-			"clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)")
-	case name == SinkPostgres && !c.has("DOCGAUGE_POSTGRES_DSN", c.PostgresDSN):
-		return errors.New("DOCGAUGE_POSTGRES_DSN: missing; where the sink postgres writes, like " +
-			"postgres://localhost:5432/analytics (or DOCGAUGE_POSTGRES_DSN_FILE)")
-	}
-	return nil
 }
 
 func (c *Config) validateNotifications(p *Problems) {

@@ -250,43 +250,6 @@ func (b *Bytes) Decode(s string) error {
 	return nil
 }
 
-// The names of the sinks.
-const (
-	SinkParquet    = "parquet"
-	SinkClickHouse = "clickhouse"
-	SinkDelta      = "delta"
-	SinkPostgres   = "postgres"
-)
-
-// SinkNames are the names of all sinks, in the order in which a window comes to them:
-// data files of Delta Lake are links to those of Parquet.
-func SinkNames() []string { return []string{SinkParquet, SinkDelta, SinkClickHouse, SinkPostgres} }
-
-// wantSinks lists the names of sinks.
-const wantSinks = "want parquet, delta, clickhouse or postgres"
-
-// CheckSink returns an error unless there is a sink of this name.
-func CheckSink(name string) error {
-	if !slices.Contains(SinkNames(), name) {
-		return fmt.Errorf("%.40q: %s", name, wantSinks)
-	}
-	return nil
-}
-
-// Sinks are the names of the chosen sinks, in the order of [SinkNames].
-type Sinks []string
-
-func (n *Sinks) Decode(s string) error {
-	chosen, err := listOf("sink", s, func(name string) (string, error) {
-		if err := CheckSink(name); err != nil {
-			return "", fmt.Errorf("sink %w, or several of them", err)
-		}
-		return name, nil
-	}, isItself)
-	*n = slices.DeleteFunc(SinkNames(), func(name string) bool { return !slices.Contains(chosen, name) })
-	return err
-}
-
 // logFormat is text or json. Exporters call the former logfmt.
 type logFormat string
 
@@ -325,9 +288,14 @@ func oneOf[T ~string](to *T, s string, words ...T) error {
 	if *to = T(s); slices.Contains(words, *to) {
 		return nil
 	}
+	return fmt.Errorf("%.40q: want %s", s, AnyOf(words))
+}
+
+// AnyOf lists words as "a, b or c".
+func AnyOf[T ~string](words []T) string {
 	last := len(words) - 1
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(words[:last]), " ", ", "), "[]")
-	return fmt.Errorf("%.40q: want %s or %s", s, list, words[last])
+	return fmt.Sprintf("%s or %s", list, words[last])
 }
 
 // Percent is a percentage; the sign may be left out.

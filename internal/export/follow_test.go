@@ -52,7 +52,7 @@ func newArchives(t *testing.T, windows int) *archives {
 	if a.app.Spool, err = spool.Open(a.app.Config.StateDir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{config.SinkParquet, config.SinkClickHouse} {
+	for _, name := range []string{config.SinkParquet, "clickhouse"} {
 		s, err := parquet.New(filepath.Join(t.TempDir(), name))
 		if err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func TestDailyComparison(t *testing.T) {
 			lost[c.Labels] = c.Value
 		}
 	}
-	if lost[state.Labels("sink", config.SinkParquet)] != 2 || lost[state.Labels("sink", config.SinkClickHouse)] != 2 {
+	if lost[state.Labels("sink", config.SinkParquet)] != 2 || lost[state.Labels("sink", "clickhouse")] != 2 {
 		t.Errorf("counted %v", lost)
 	}
 	a.lose(first, 1)

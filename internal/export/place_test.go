@@ -142,12 +142,12 @@ func TestMisplacedSink(t *testing.T) {
 		keep bool // one window of it
 		sink string
 	}{{"empty", false, config.SinkParquet}, {"half filled", true, config.SinkParquet},
-		{"empty table", false, config.SinkDelta}} {
+		{"empty table", false, "delta"}} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClocks(t)
 			c.cfg.Sinks, c.cfg.DeltaURL = config.Sinks{tc.sink}, filepath.Join(t.TempDir(), "delta")
 			place := c.cfg.ParquetURL
-			if tc.sink == config.SinkDelta {
+			if tc.sink == "delta" {
 				place = c.cfg.DeltaURL
 			}
 			c.run()

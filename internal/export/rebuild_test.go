@@ -115,7 +115,7 @@ func TestRebuildWhileASinkIsAway(t *testing.T) {
 	}
 	for key, e := range a.entries() {
 		lost := key == sinktest.Key("prj_a", 1)
-		if e.Sinks[config.SinkClickHouse].IsZero() || e.Sinks[config.SinkParquet].IsZero() != lost {
+		if e.Sinks["clickhouse"].IsZero() || e.Sinks[config.SinkParquet].IsZero() != lost {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -26,7 +26,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v", want)
 	}
 	t.Run("DuckDB", func(t *testing.T) {
-		query := block{name: "demo", body: between(t, printed, "in DuckDB:", ";")}
+		query := block{name: "demo", body: between(t, printed, "read by DuckDB:", ";")}
 		cmd, err := engines.DuckDB.Command(t.Context(), t.TempDir())
 		engines.Need(t, err)
 		if diff := cmp.Diff(want, answers(t, t.TempDir(), cmd, "", query)[0]); diff != "" {
