@@ -195,17 +195,16 @@ func (q *torturedQueue) operate() (paused bool) {
 		q.releases++
 		q.run(q.t, "jobs", "release")
 	}
-	for _, job := range list.Jobs {
-		if wait := time.Until(job.Blocked); job.State == journal.Pending && wait > 0 &&
-			(wait < time.Minute || wait > time.Hour) { // by a clock that was ahead
-			q.release(strconv.FormatInt(job.Seq, 10))
-		}
-	}
-	asked := map[string]bool{}
+	forbidden := map[string]bool{} // projects that were refused for a while
 	for _, p := range q.plan() {
-		if p.Why == "forbidden" && !asked[p.Project] { // its project was refused for a while
-			asked[p.Project] = true
-			q.release(p.ID)
+		forbidden[p.Project] = forbidden[p.Project] || p.Why == "forbidden"
+	}
+	for _, job := range list.Jobs {
+		// The job that was refused need not be the first of its project: another may have its concurrency key now.
+		isForbidden := forbidden[job.Project] && job.Next.IsZero()
+		if wait := time.Until(job.Blocked); job.State == journal.Pending && wait > 0 &&
+			(isForbidden || wait < time.Minute || wait > time.Hour) { // by a clock that was ahead
+			q.release(strconv.FormatInt(job.Seq, 10))
 		}
 	}
 	return paused

@@ -114,10 +114,11 @@ func (p *poll) list() (found [][]*candidate, problems []error) {
 }
 
 // The forms of a rotated log's name: after the whole name, as access.log.2.gz, access.log-20261101 or access.log.bak,
-// and before its extension, as access-20261101.log, access.2.log or access-2026-11-01T12-00-00.000.log.gz. Any other
-// name, as access.log.shop or access-2.log, is another log's.
+// and before its extension, as access-20261101.log, access.2.log or access-2026-11-01T12-00-00.000.log.gz. Caddy 2.11
+// puts the reason after the time, as in access-2026-11-01T12-00-00.000-size.log. Any other name, as access.log.shop or
+// access-2.log, is another log's.
 const (
-	rotatedDate = `\d{4}[-_.]?\d\d[-_.:T\d]*Z?`
+	rotatedDate = `\d{4}[-_.]?\d\d[-_.:T\d]*Z?(?:-size|-time)?`
 	compressed  = `(\.(gz|zst|bz2|xz|lz4))?`
 )
 
