@@ -33,7 +33,7 @@ const all = "…"
 var (
 	stores = []string{
 		"internal/archive", "internal/filestore", "internal/deltalog", "internal/spool", "internal/durable",
-		"internal/state", "internal/budget", "internal/docsapi", "internal/codehost", "sinks",
+		"internal/sqlite", "internal/state", "internal/budget", "internal/docsapi", "internal/codehost", "sinks",
 	}
 	useCases = []string{
 		"internal/export", "internal/jobs", "internal/pulls", "internal/outcomes", "internal/prompts",
@@ -75,7 +75,7 @@ var rules = []rule{
 		[]string{"internal/app", "internal/config", "internal/daemon"}), []string{"internal/sandbox"}, nil},
 	{"a site is a service, and uses nothing of its client's", []string{"internal/site"}, []string{all},
 		[]string{"internal/site", "internal/analytics", "internal/codehost", "internal/durable", "internal/clock",
-			"internal/format", "internal/filestore"}},
+			"internal/format", "internal/filestore", "internal/sqlite"}},
 	{"only logs come from a bucket: the service keeps its facts in a directory",
 		[]string{"internal/site/agents", "internal/site/facts", "internal/site/runner"},
 		[]string{"internal/filestore"}, nil},
@@ -90,7 +90,7 @@ var rules = []rule{
 
 // owner names, by the beginning of its import paths, the one package that may import a
 // third-party library. arrow-go has two: window files and Delta checkpoints share nothing; so have compressed
-// checkpoints and compressed logs, and the databases of an exporter and of a site.
+// checkpoints and compressed logs.
 // Prometheus' libraries have one half that shows metrics and one that sends them; a site has metrics of its own, and
 // nothing of view's.
 var owner = map[string][]string{
@@ -114,7 +114,7 @@ var owner = map[string][]string{
 	"github.com/spf13":                       {"internal/cli"},
 	"go.yaml.in/yaml":                        {"internal/prompts"},
 	"google.golang.org/protobuf":             {"exporter/remotewrite"},
-	"modernc.org/sqlite":                     {"internal/site/facts", "internal/state"},
+	"modernc.org/sqlite":                     {"internal/sqlite"},
 	"pgregory.net/rapid":                     {"sinks/sinktest"},
 }
 
@@ -177,8 +177,8 @@ func TestRules(t *testing.T) {
 		want                string // empty: allowed
 	}{
 		{"internal/cli", "cli", module + "/internal/state", ""},
-		{"cmd/docgauge", "main", "modernc.org/sqlite", "belongs to internal/site/facts and internal/state"},
-		{"internal/state", "state", "modernc.org/sqlite/lib", ""},
+		{"cmd/docgauge", "main", "modernc.org/sqlite", "belongs to internal/sqlite"},
+		{"internal/sqlite", "sqlite", "modernc.org/sqlite/lib", ""},
 		{"sinks/parquet", "parquet", "github.com/apache/arrow-go/v18/parquet",
 			"belongs to internal/archive and internal/deltalog"},
 		{"internal/state", "state", "modernc.org/sqlitex", "no owner"},

@@ -10,14 +10,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/sqlite"
 )
 
 // DB is an open state database, safe for concurrent use.
@@ -251,17 +248,6 @@ func (l texts) Value() (driver.Value, error) {
 	return string(text), err
 }
 
-func hasCode(err error, codes ...int) bool {
-	se, ok := errors.AsType[*sqlite.Error](err)
-	return ok && slices.Contains(codes, se.Code()&0xff)
-}
-
-// isFull reports whether the disk was full, also for the file that SQLite shares with other processes.
-func isFull(err error) bool {
-	se, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (se.Code() == sqlite3.SQLITE_FULL || se.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
-}
-
 // wrap is [wrap]. Its error also reports a deadline that passed while another program held the lock.
 func (db *DB) wrap(ctx context.Context, err error) error {
 	end, hasEnd := ctx.Deadline()
@@ -279,15 +265,15 @@ func wrap(dir string, err error) error {
 		return nil
 	}
 	file := filepath.Join(dir, FileName)
-	switch {
-	case hasCode(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+	switch sqlite.KindOf(err) {
+	case sqlite.Damaged:
 		return fmt.Errorf("state %s: %w: it is damaged: %w (%s)", file, ErrUnusable, err, remedy)
-	case isFull(err):
+	case sqlite.Full:
 		return fmt.Errorf("state %s: the disk is full: %w (free space; nothing was lost)", file, err)
-	case isBusy(err):
+	case sqlite.Busy:
 		return fmt.Errorf("state %s: is locked by another program: %w (end that program, then run this again)",
 			file, err)
-	case isDenied(err):
+	case sqlite.Denied:
 		return fmt.Errorf("state %s: cannot be written: %w (check owner and mode of DOCGAUGE_STATE_DIR)", file, err)
 	}
 	return fmt.Errorf("state %s: %w", file, err)

@@ -12,36 +12,24 @@ package state
 
 import (
 	"context"
-	"database/sql"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/sqlite"
 )
 
 // FileName is the database's name inside the state directory.
 const FileName = "docgauge.db"
 
-const (
-	// busyTimeout is how long a write waits for those of other processes. SQLite has no queue: on a
-	// slow disk, others may overtake it for a long time.
-	busyTimeout = time.Minute
-	// busyPause is the pause between two tries where SQLite itself does not wait.
-	busyPause = 20 * time.Millisecond
-	// memory is SQLite's name of a database without a file.
-	memory = ":memory:"
-	remedy = "`docgauge status --rebuild` puts it aside and reads the ledger back from the sinks"
-)
+const remedy = "`docgauge status --rebuild` puts it aside and reads the ledger back from the sinks"
 
 // Errors that a caller decides on.
 var (
@@ -68,34 +56,19 @@ var migrations []string
 
 func newestSchema() int { return firstSchema + len(migrations) }
 
-// access is what Open may change in a database.
-type access int
-
-const (
-	// migrating creates the database, or applies the migrations it lacks.
-	migrating access = iota
-	// writing creates the database, and refuses one that lacks migrations.
-	writing
-	// reading refuses to write anything.
-	reading
-	// readingAlone is reading without the files that SQLite shares with other processes: nothing
-	// can be created beside the database.
-	readingAlone
-)
-
 // Open opens the database in dir and migrates it; it creates the directory and the database if they
 // are missing. Errors: ErrUnusable, ErrLocked if the database must be migrated while
 // another process uses it, or one that names the directory.
-func Open(dir string) (*DB, error) { return create(dir, migrating) }
+func Open(dir string) (*DB, error) { return create(dir, true) }
 
 // OpenUnmigrated is Open for a command that must not migrate: it refuses a database of an older docgauge.
-func OpenUnmigrated(dir string) (*DB, error) { return create(dir, writing) }
+func OpenUnmigrated(dir string) (*DB, error) { return create(dir, false) }
 
-func create(dir string, how access) (*DB, error) {
+func create(dir string, migrate bool) (*DB, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	return open(dir, filepath.Join(dir, FileName), how)
+	return open(dir, filepath.Join(dir, FileName), sqlite.Creating, migrate)
 }
 
 // OpenExisting opens the database in dir for a command that only reads. It changes and creates
@@ -104,13 +77,13 @@ func create(dir string, how access) (*DB, error) {
 func OpenExisting(dir string) (*DB, error) {
 	file := filepath.Join(dir, FileName)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return open(dir, memory, migrating)
+		return open(dir, sqlite.Memory, sqlite.Creating, true)
 	}
-	db, err := open(dir, file, reading)
+	db, err := open(dir, file, sqlite.Reading, false)
 	if errors.Is(err, errEmpty) {
-		return open(dir, memory, migrating)
+		return open(dir, sqlite.Memory, sqlite.Creating, true)
 	}
-	if !isDenied(err) {
+	if sqlite.KindOf(err) != sqlite.Denied {
 		return db, err
 	}
 	// SQLite can neither use nor create the files that it shares with other processes. Where they
@@ -127,8 +100,8 @@ func OpenExisting(dir string) (*DB, error) {
 			}
 		}
 	}
-	db, err = open(dir, file, readingAlone)
-	if isDenied(err) {
+	db, err = open(dir, file, sqlite.ReadingAlone, false)
+	if sqlite.KindOf(err) == sqlite.Denied {
 		err = fmt.Errorf("state %s: cannot be read: %w (check owner and mode of DOCGAUGE_STATE_DIR)", file, err)
 	}
 	return db, err
@@ -142,33 +115,16 @@ func makeDir(dir string) error {
 	return nil
 }
 
-func open(dir, file string, how access) (*DB, error) {
-	patience := fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds())
-	options := url.Values{
-		"_pragma": {patience, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)"}, "_txlock": {"immediate"},
-	}
-	if how >= reading {
-		// Not mode=ro: a connection that may not write leaves the shared files behind.
-		options = url.Values{"_pragma": {patience, "query_only(ON)"}, "mode": {"rw"}}
-	}
-	if how == readingAlone {
-		options["mode"], options["immutable"] = []string{"ro"}, []string{"1"}
-	}
-	source := url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: options.Encode()}
-	pool, err := sql.Open("sqlite", source.String())
+func open(dir, file string, access sqlite.Access, migrate bool) (*DB, error) {
+	pool, err := sqlite.Open(file, access, "foreign_keys(ON)")
 	if err != nil {
 		return nil, wrap(dir, err)
 	}
-	// One connection: SQLite has one writer anyway, and :memory: is one per connection.
+	// One connection: SQLite has one writer anyway, and a database in memory is one per connection.
 	pool.SetMaxOpenConns(1)
 	db := &DB{sql: pool, dir: dir}
-	// SQLite does not wait while another process turns a new database into one with a WAL.
-	began := time.Now()
-	for err = db.prepare(context.Background(), how); isBusy(err) && time.Since(began) < busyTimeout; {
-		time.Sleep(busyPause)
-		err = db.prepare(context.Background(), how)
-	}
-	if err == nil && file != memory {
+	err = db.prepare(context.Background(), access, migrate)
+	if err == nil && file != sqlite.Memory {
 		if db.file, err = os.Stat(file); err != nil {
 			err = wrap(dir, err)
 		}
@@ -183,13 +139,9 @@ func open(dir, file string, how access) (*DB, error) {
 var errEmpty = errors.New("the state is empty")
 
 // prepare checks the database, and creates or migrates its tables, if it may.
-func (db *DB) prepare(ctx context.Context, how access) error {
-	var verdict string
-	if err := db.sql.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+func (db *DB) prepare(ctx context.Context, access sqlite.Access, migrate bool) error {
+	if err := sqlite.Check(ctx, db.sql); err != nil {
 		return db.wrap(ctx, err)
-	}
-	if verdict != "ok" {
-		return wrap(db.dir, fmt.Errorf("%w: it is damaged: %s (%s)", ErrUnusable, verdict, remedy))
 	}
 	have, err := schemaOf(ctx, db.sql)
 	switch {
@@ -197,9 +149,9 @@ func (db *DB) prepare(ctx context.Context, how access) error {
 		return db.wrap(ctx, err)
 	case have == newestSchema(): // a reader does not wait for writers
 		return nil
-	case have == 0 && how >= reading:
+	case have == 0 && access != sqlite.Creating:
 		return errEmpty
-	case have > 0 && how != migrating:
+	case have > 0 && !migrate:
 		return wrap(db.dir, fmt.Errorf("the state was written by an older docgauge: schema %d, this binary has %d; "+
 			"`docgauge export`, or a restart of `docgauge serve`, with this binary migrates it", have, newestSchema()))
 	}
@@ -268,11 +220,4 @@ func SetAside(dir string, now time.Time) (string, error) {
 		}
 	}
 	return aside, nil
-}
-
-func isBusy(err error) bool { return hasCode(err, sqlite3.SQLITE_BUSY) }
-
-// isDenied reports whether the database, or a file beside it, cannot be opened or written.
-func isDenied(err error) bool {
-	return hasCode(err, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 }

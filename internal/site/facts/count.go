@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sqlite"
 )
 
 // Answer is what a report says of a window: of the site, and of each page.
@@ -334,7 +335,7 @@ func (o *opened) verify() (err error) {
 
 // Verify reads the database and every segment, and returns what is wrong with each that is not as it was written.
 func (s *Store) Verify(ctx context.Context) (problems []error, err error) {
-	if err := s.checkDatabase(ctx); errors.Is(err, ErrUnusable) {
+	if err := unusable(sqlite.Check(ctx, s.sql)); errors.Is(err, ErrUnusable) {
 		problems = append(problems, err)
 	} else if err != nil {
 		return nil, err

@@ -18,7 +18,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,10 +25,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/sqlite"
 )
 
 // fileName is the database's name in the directory of a site.
@@ -167,8 +164,7 @@ func open(dir string) (_ *Store, err error) {
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
-	var known int
-	err = s.sql.QueryRow("PRAGMA user_version").Scan(&known)
+	known, err := s.version()
 	if err == nil && known == 0 {
 		if left, _ := filepath.Glob(filepath.Join(dir, segmentDir, "*"+suffix)); len(left) > 0 {
 			return nil, fmt.Errorf("%w: it is lost, but there are facts in %s: %s", ErrUnusable, segmentDir, remedy)
@@ -177,11 +173,9 @@ func open(dir string) (_ *Store, err error) {
 			_, err := tx.Exec(schema + "; PRAGMA user_version = " + strconv.Itoa(version))
 			return err
 		})
-	} else if err == nil && known != version {
-		err = fmt.Errorf("%w: it is of another version of docgauge (%d, want %d)", ErrUnusable, known, version)
 	}
 	if err == nil {
-		err = s.checkDatabase(context.Background())
+		err = sqlite.Check(context.Background(), s.sql)
 	}
 	if err != nil {
 		return nil, unusable(err)
@@ -206,13 +200,9 @@ func Attach(dir string) (*Store, error) {
 	if err := s.connect(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	var known int
-	err := s.sql.QueryRow("PRAGMA user_version").Scan(&known)
-	switch {
-	case err == nil && known == 0: // another process has just created the file
+	known, err := s.version()
+	if err == nil && known == 0 { // another process has just created the file
 		err = ErrMissing
-	case err == nil && known != version:
-		err = fmt.Errorf("%w: it is of another version of docgauge (%d, want %d)", ErrUnusable, known, version)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, errors.Join(unusable(err), s.Close()))
@@ -220,37 +210,26 @@ func Attach(dir string) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) connect() error {
-	path, err := filepath.Abs(filepath.Join(s.dir, fileName))
-	if err != nil {
-		return err
+func (s *Store) connect() (err error) {
+	s.sql, err = sqlite.Open(filepath.Join(s.dir, fileName), sqlite.Writing, "secure_delete(ON)")
+	return unusable(err)
+}
+
+// version returns the number of the schema, 0 for a database without tables, and an error for another version.
+func (s *Store) version() (known int, err error) {
+	err = s.sql.QueryRow("PRAGMA user_version").Scan(&known)
+	if err == nil && known != 0 && known != version {
+		err = fmt.Errorf("%w: it is of another version of docgauge (%d, want %d)", ErrUnusable, known, version)
 	}
-	source := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(60000)", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(ON)"},
-		"_txlock": {"immediate"}, "mode": {"rw"},
-	}.Encode()}
-	s.sql, err = sql.Open("sqlite", source.String())
-	return err
+	return known, err
 }
 
 // unusable names the database in errors that say that it is damaged.
 func unusable(err error) error {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		if code := e.Code() & 0xff; code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB {
-			return fmt.Errorf("%w: %w: %s", ErrUnusable, err, remedy)
-		}
+	if sqlite.KindOf(err) == sqlite.Damaged && !errors.Is(err, ErrUnusable) {
+		return fmt.Errorf("%w: %w: %s", ErrUnusable, err, remedy)
 	}
 	return err
-}
-
-// checkDatabase returns an error if the database is damaged.
-func (s *Store) checkDatabase(ctx context.Context) error {
-	var verdict string
-	err := s.sql.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict)
-	if err == nil && verdict != "ok" {
-		err = fmt.Errorf("%w: %s: %s", ErrUnusable, verdict, remedy)
-	}
-	return unusable(err)
 }
 
 // pathless returns an error of the file system without its path, which the caller names.
