@@ -225,7 +225,7 @@ type session struct {
 	words    *vocabulary
 	// durable is how many of the words are.
 	durablePages, durableAgents int
-	parsers                     map[string]*logs.Parser // by file
+	parser                      *logs.Parser // for a look at single lines
 
 	workers []*worker
 	jobs    chan job
@@ -252,8 +252,7 @@ type session struct {
 // job is a chunk to be parsed.
 type job struct {
 	source int
-	name   string       // of the file
-	parser *logs.Parser // nil: the format is not known
+	name   string // of the file
 	chunk  logs.Lines
 }
 
@@ -261,6 +260,7 @@ type job struct {
 type worker struct {
 	*session
 	viewer *viewer
+	parser *logs.Parser
 	keys   map[monthOf]*epochKeys
 }
 
@@ -277,7 +277,7 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Collector: c, words: newVocabulary(), parsers: map[string]*logs.Parser{},
+	s := &session{Collector: c, words: newVocabulary(), parser: c.rules.format.Parser(),
 		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
@@ -312,7 +312,7 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	}
 	for range runtime.GOMAXPROCS(0) {
 		v := newViewer(s.rules, s.words, 0, 0)
-		w := &worker{s, v, map[monthOf]*epochKeys{}}
+		w := &worker{s, v, s.rules.format.Parser(), map[monthOf]*epochKeys{}}
 		v.several, v.all, v.identify = len(s.projects) > 1, true, w.inEpochs
 		s.workers = append(s.workers, w)
 	}
@@ -416,10 +416,8 @@ func (s *session) poll(ctx context.Context) error {
 
 // take gives a chunk to a worker, and commits when there is enough.
 func (s *session) take(ctx context.Context, c logs.Chunk) error {
-	var parser *logs.Parser
 	if len(c.Text)+c.TooLong > 0 {
-		parser = s.parser(c)
-		if err := s.wait(ctx, c, parser); err != nil {
+		if err := s.wait(ctx, c); err != nil {
 			c.Free()
 			return err
 		}
@@ -444,7 +442,7 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	}
 	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
-		s.jobs <- job{c.Source, c.Name, parser, c.Lines}
+		s.jobs <- job{c.Source, c.Name, c.Lines}
 	}
 	if !full {
 		return nil
@@ -459,15 +457,15 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 // wait returns an error, so that the file waits, if the last line of its chunk is in the future and the clock may be
 // wrong. A single line with a wrong date holds up nothing, because right ones follow it; standard input
 // cannot wait.
-func (s *session) wait(ctx context.Context, c logs.Chunk, p *logs.Parser) error {
-	if c.Key == "" || p == nil || s.clock.isSteady() {
+func (s *session) wait(ctx context.Context, c logs.Chunk) error {
+	if c.Key == "" || s.clock.isSteady() {
 		return nil
 	}
-	p = p.Clone()
+	s.parser.SetFields(c.Fields)
 	var l logs.Line
 	for text := bytes.TrimRight(c.Text, "\r\n"); len(text) > 0; text = bytes.TrimRight(text, "\r\n") {
 		begin := bytes.LastIndexByte(text, '\n') + 1
-		if ok, err := p.Parse(text[begin:], &l); ok && err == nil {
+		if ok, err := s.parser.Parse(text[begin:], &l); ok && err == nil {
 			break
 		}
 		text = text[:begin]
@@ -483,37 +481,13 @@ func (s *session) wait(ctx context.Context, c logs.Chunk, p *logs.Parser) error 
 		"the log: %w", c.Name, line.Format(time.RFC3339), s.Now().UTC().Format(time.RFC3339), logs.ErrWait)
 }
 
-// parser returns the parser of a chunk's file; nil while no line of it has a known format.
-func (s *session) parser(c logs.Chunk) *logs.Parser {
-	p := s.parsers[c.Key]
-	if p == nil || c.Head != nil {
-		head := c.Head
-		if head == nil {
-			head = c.Text[:min(len(c.Text), headSize)]
-		}
-		var err error
-		if p, err = s.rules.format.Parser(head); err != nil {
-			s.Logger.Warn("log not understood", "log", c.Name, "error", err)
-			return nil
-		}
-		s.parsers[c.Key] = p
-	}
-	return p.Clone()
-}
-
 // run makes views of a chunk.
 func (w *worker) run(j job) {
 	w.viewer.fixed = -1
 	if project := w.Collector.sources[j.source].Project; project != "" {
 		w.viewer.fixed = int32(slices.Index(w.projects, project))
 	}
-	var b batch
-	if j.parser == nil {
-		n := j.chunk.TooLong + bytes.Count(j.chunk.Text, []byte("\n"))
-		b = batch{lines: n, leftOut: map[Reason]int{Unparsed: n}}
-	} else {
-		b = w.viewer.batch(j.parser, j.chunk)
-	}
+	b := w.viewer.batch(w.parser, j.chunk)
 	j.chunk.Free()
 	w.locked.Lock()
 	defer w.locked.Unlock()

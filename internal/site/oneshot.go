@@ -92,8 +92,9 @@ type badLine struct {
 	Text   string `json:"masked"`
 }
 
-// Count counts the readers in logs: files, plain or compressed, or - for CountOptions.Stdin. It keeps
-// nothing. Memory grows with readers and pages, not with lines.
+// Count counts the readers in logs: files, plain or compressed, those of a directory, or - for CountOptions.Stdin. A file
+// without a line of a known format is left out with a warning, unless all are. It keeps nothing. Memory grows with readers
+// and pages, not with lines.
 func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Report, error) {
 	c := &counting{Rules: r, CountOptions: o, words: newVocabulary(), readers: map[[2]uint64]uint32{},
 		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
@@ -114,15 +115,51 @@ func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Rep
 		v.identify = once(secret)
 		c.viewers = append(c.viewers, v)
 	}
+	paths, err := filesOf(paths)
+	if err != nil {
+		return nil, err
+	}
 	for i, path := range paths {
 		if slices.Contains(paths[:i], path) {
 			return nil, fmt.Errorf("%s: is named twice; its lines would count twice", path)
 		}
-		if err := c.read(ctx, i, path); err != nil {
+		err := c.read(ctx, i, path)
+		if errors.Is(err, logs.ErrUnknown) {
+			c.unknown = append(c.unknown, path)
+		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+	if len(c.unknown) > 0 && len(c.unknown) == len(paths) {
+		return nil, fmt.Errorf("%s: %w", c.unknown[0], logs.ErrUnknown)
+	}
 	return c.report(paths), nil
+}
+
+// filesOf returns the files that are named, and those of directories that are.
+func filesOf(names []string) (paths []string, err error) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if name == "-" || err != nil || !info.IsDir() { // open says what is wrong
+			paths = append(paths, name)
+			continue
+		}
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return nil, err
+		}
+		before := len(paths)
+		for _, entry := range entries {
+			path := filepath.Join(name, entry.Name())
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && entry.Name()[0] != '.' {
+				paths = append(paths, path)
+			}
+		}
+		if len(paths) == before {
+			return nil, fmt.Errorf("%s: is a directory without a file: name the logs", name)
+		}
+	}
+	return paths, nil
 }
 
 // counting is the state of one Count.
@@ -146,6 +183,7 @@ type counting struct {
 	from, to analytics.Date
 	bad      *badLine
 	badOf    int
+	unknown  []string // logs without a line of a known format
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
@@ -170,10 +208,8 @@ type batch struct {
 // freeViews are views of batches that have been counted: their memory is used again.
 var freeViews sync.Pool
 
-// headSize is how much of a log its format is found out from.
-const headSize = 64 << 10
-
-// read counts one log. Chunks are parsed in parallel, and counted one after the other.
+// read counts one log. Chunks are parsed in parallel, and counted one after the other. Of one that is of no known format
+// it counts nothing.
 func (c *counting) read(ctx context.Context, i int, path string) error {
 	in, err := open(path, c.Stdin)
 	if err != nil {
@@ -184,36 +220,12 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	if err != nil {
 		return err
 	}
-	head := make([]byte, headSize)
-	n, err := io.ReadFull(text, head)
-	for err == nil && head[0] == 0 { // what a crash left
-		var more int
-		n = copy(head, bytes.TrimLeft(head, "\x00"))
-		if more, err = io.ReadFull(text, head[n:]); errors.Is(err, io.EOF) && n > 0 {
-			err = io.ErrUnexpectedEOF
-		}
-		n += more
-	}
-	whole := head[:n]
-	switch {
-	case errors.Is(err, io.EOF): // nothing at all
-		return nil
-	case err == nil: // the last line may go on
-		whole = head[:max(bytes.LastIndexByte(head, '\n'), 0)]
-	case !errors.Is(err, io.ErrUnexpectedEOF):
-		return err
-	}
-	parser, err := c.format.Parser(whole)
-	if err != nil {
-		return err
-	}
 	chunks := make(chan logs.Lines)
 	batches := make(chan batch, runtime.GOMAXPROCS(0))
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(chunks)
-		all := io.MultiReader(bytes.NewReader(head[:n]), text)
-		return logs.ReadLines(all, logs.Part{First: 1}, func(chunk logs.Lines) error {
+		return logs.ReadLines(text, logs.Part{First: 1}, func(chunk logs.Lines) error {
 			select {
 			case chunks <- chunk:
 				return nil
@@ -224,7 +236,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	})
 	workers, _ := errgroup.WithContext(gctx)
 	for _, v := range c.viewers {
-		own := parser.Clone()
+		own := c.format.Parser()
 		workers.Go(func() error {
 			for chunk := range chunks {
 				b := v.batch(own, chunk)
@@ -242,12 +254,20 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 		defer close(batches)
 		return workers.Wait()
 	})
+	lines, unparsed, bad, badOf := c.lines, c.leftOut[Unparsed], c.bad, c.badOf
 	for b := range batches {
 		c.add(i, b)
 		b.views = b.views[:0]
 		freeViews.Put(&b.views)
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if n := c.lines - lines; n > 0 && n == c.leftOut[Unparsed]-unparsed {
+		c.lines, c.leftOut[Unparsed], c.bad, c.badOf = lines, unparsed, bad, badOf
+		return logs.ErrUnknown
+	}
+	return nil
 }
 
 // bounds returns the Unix seconds that are counted.
@@ -296,6 +316,7 @@ func (v *viewer) batch(p *logs.Parser, c logs.Lines) batch {
 		b.bad = &badLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
 	}
 	var l logs.Line
+	p.SetFields(c.Fields)
 	for number := c.First; len(c.Text) > 0; number++ {
 		var line []byte
 		line, c.Text, _ = bytes.Cut(c.Text, []byte("\n"))
@@ -437,6 +458,9 @@ func (c *counting) report(paths []string) *Report {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
 			strings.Compare(x.Agent, y.Agent))
 	})
+	for _, path := range c.unknown {
+		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
+	}
 	if text := c.warnBusiest(); text != "" {
 		r.Warnings = append(r.Warnings, text)
 	}

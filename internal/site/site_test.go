@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -315,13 +317,13 @@ func TestNoLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600),
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600), os.Mkdir(filepath.Join(dir, "folder"), 0o700),
 		os.Symlink("pipe", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"pipe": "is a named pipe", "link": "is a named pipe", "empty": "", "gzip.gz": "ends too early",
-		"picture": "no line has a known format", "absent": "no such file", ".": "is a directory",
+		"picture": "no line has a known format", "absent": "no such file", "folder": "is a directory without a file",
 	} {
 		path := filepath.Join(dir, name)
 		_, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path}, CountOptions{Now: now})
@@ -334,5 +336,40 @@ func TestNoLog(t *testing.T) {
 	if _, err := rulesOf(t, Settings{}).Count(t.Context(), []string{twice, twice}, CountOptions{Now: now}); err == nil ||
 		!strings.Contains(err.Error(), twice+": is named twice") {
 		t.Errorf("a log named twice: %v", err)
+	}
+}
+
+// TestMixedLog: lines of several formats, and lines that are of none, leave each other as they are, in every order; a
+// file of another kind beside a log is named and left out.
+func TestMixedLog(t *testing.T) {
+	common := `192.0.2.8 - - [` + day + `] "GET /a HTTP/1.1" 200 5`
+	good := []string{hit("192.0.2.1", "/a", firefox), hit("192.0.2.2", "/a", firefox) + ` "198.51.100.1"`,
+		"docs.example.com " + hit("192.0.2.3", "/a", firefox), "docs.example.com:443 " + hit("192.0.2.4", "/a", firefox),
+		strings.Replace(hit("192.0.2.5", "/a", firefox), day, "2026-10-10 12:00:00.786 +0200", 1),
+		`{"ts":1791640536.5,"request":{"remote_ip":"192.0.2.6","method":"GET","uri":"/a","headers":{"User-Agent":["` +
+			firefox + `"]}},"status":200}`}
+	bad := []string{hit("192.0.2.9", "/a", `Mozilla "bare" quote`), hit("192.0.2.9", "/a", firefox)[:90],
+		"2026/11/28 11:25:57 [error] 22351#22351: *947 open() failed", "{}", "#Fields: date time"}
+	for range 40 {
+		lines := slices.Concat(good, bad, []string{common})
+		rand.Shuffle(len(lines), func(i, k int) { lines[i], lines[k] = lines[k], lines[i] })
+		r := counted(t, rulesOf(t, Settings{}), CountOptions{}, lines...)
+		if r.Totals.Human != int64(len(good)) || r.LeftOut[Unparsed] != 4 || r.Views != len(good)+1 {
+			t.Fatalf("%d readers, want %d; views %d, left out %v:\n%s", r.Totals.Human, len(good), r.Views, r.LeftOut,
+				strings.Join(lines, "\n"))
+		}
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"access.log": good[0], "error.log": bad[2], ".hidden": good[1]} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := rulesOf(t, Settings{}).Count(t.Context(), []string{dir}, CountOptions{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Lines != 1 || r.Totals.Human != 1 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "error.log") {
+		t.Errorf("%d lines, %d readers, warnings %q", r.Lines, r.Totals.Human, r.Warnings)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,12 +17,17 @@ import (
 // Tried is what the logs of a source look like.
 type Tried struct {
 	Files          int    // that the path or glob matches; 0 for a bucket
-	Format         string // a name of package logs; empty without lines
+	Format         string // the name in package logs of the form that most lines have; empty without lines
 	Lines, Parsed  int    // of the beginning of the oldest log and the end of the newest
 	Oldest, Newest time.Time
 	Hosts          map[string]int // lines by host without its port; others are no names
 	Accept         bool           // whether a line has the header
+
+	forms map[string]int // lines by the name of their form
 }
+
+// headSize is how much of the beginning of the oldest log and of the end of the newest is looked at.
+const headSize = 64 << 10
 
 // leastParsed is the share of lines below which the format cannot be that of the log.
 const leastParsed = 0.95
@@ -37,22 +41,24 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 	if source.Where == "-" {
 		return t, nil
 	}
-	t.Hosts = map[string]int{}
-	var parser *logs.Parser
+	t.Hosts, t.forms = map[string]int{}, map[string]int{}
+	parser := r.format.Parser()
 	f, err := logs.NewFollower([]logs.Source{source}, nil, logs.FollowOptions{Now: now})
 	if err != nil {
 		return t, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	err = f.Poll(ctx, func(c logs.Chunk) (err error) {
-		if len(c.Head) == 0 {
+	err = f.Poll(ctx, func(c logs.Chunk) error {
+		head := c.Text
+		if len(head) > headSize {
+			head = head[:bytes.LastIndexByte(head[:headSize], '\n')+1]
+		}
+		if len(head) == 0 {
 			return nil
 		}
-		if parser, err = r.format.Parser(c.Head); err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
+		if t.parse(parser, head); t.Parsed == 0 {
+			return fmt.Errorf("%s: %w", c.Name, logs.ErrUnknown)
 		}
-		t.Format, _, _ = strings.Cut(parser.Format, ":")
-		t.parse(parser, c.Head)
 		return errEnough
 	})
 	if err != nil && !errors.Is(err, errEnough) {
@@ -61,6 +67,11 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 	if !strings.Contains(source.Where, "://") {
 		if err := t.newest(parser, source.Where); err != nil {
 			return t, err
+		}
+	}
+	for form, n := range t.forms {
+		if most := t.forms[t.Format]; n > most || n == most && form < t.Format {
+			t.Format = form
 		}
 	}
 	if float64(t.Parsed) < leastParsed*float64(t.Lines) {
@@ -104,8 +115,7 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 			"is the path right?"))
 	}
 	small := t.Files == 1 && newest != nil && newest.Size() <= headSize // it was read
-	if err := errors.Join(problems...); err != nil || parser == nil || small ||
-		slices.Contains([]string{".gz", ".zst"}, filepath.Ext(path)) {
+	if err := errors.Join(problems...); err != nil || t.Lines == 0 || small || logs.IsArchive(path) {
 		return err
 	}
 	file, err := os.Open(path)
@@ -140,6 +150,7 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 		t.Lines++
 		if err == nil {
 			t.Parsed++
+			t.forms[parser.Form]++
 			at := time.Unix(l.Time, 0).UTC()
 			if t.Parsed == 1 || at.Before(t.Oldest) {
 				t.Oldest = at

@@ -465,27 +465,37 @@ func (v *viewer) projectOf(l *logs.Line, page string) (int32, bool) {
 }
 
 // client returns the address of the reader: behind a proxy of the site's own, the right-most of
-// X-Forwarded-For that is not one of them.
+// X-Forwarded-For that is not one of them; else the one that the server has established.
 func (v *viewer) client(l *logs.Line) (netip.Addr, bool) {
-	addr, ok := parseAddr(l.Client)
-	if len(l.Client) > 0 && (!ok || !contains(v.proxies, addr)) {
-		return addr, ok
+	peer, established := l.Peer, l.Client
+	if len(peer) == 0 {
+		peer = established
 	}
-	for rest := l.Forwarded; len(rest) > 0; {
-		at := bytes.LastIndexByte(rest, ',')
-		hop, ok := parseAddr(bytes.TrimSpace(rest[at+1:]))
-		if !ok {
-			return hop, false
-		}
-		if addr = hop; !contains(v.proxies, addr) {
-			return addr, true
-		}
-		rest = rest[:max(at, 0)]
+	if len(established) == 0 {
+		established = peer
 	}
-	return addr, addr.IsValid()
+	if len(l.Forwarded) > 0 {
+		if addr, ok := v.rightmost(peer); len(peer) == 0 || ok && contains(v.proxies, addr) {
+			return v.rightmost(l.Forwarded)
+		}
+	}
+	return v.rightmost(established)
 }
 
-// parseAddr reads an address, which may have a port, as some proxies write it.
+// rightmost returns the last address in a list that is not of a proxy; the first if all are.
+func (v *viewer) rightmost(list []byte) (addr netip.Addr, ok bool) {
+	for len(list) > 0 {
+		at := bytes.LastIndexByte(list, ',')
+		if addr, ok = parseAddr(bytes.TrimSpace(list[at+1:])); !ok || !contains(v.proxies, addr) {
+			break
+		}
+		list = list[:max(at, 0)]
+	}
+	return addr, ok
+}
+
+// parseAddr reads an address, which may have a port, as some proxies write it: of IPv6 with brackets or after all eight
+// groups.
 func parseAddr(text []byte) (netip.Addr, bool) {
 	if addr, ok := parseIPv4(text); ok {
 		return addr, true
@@ -493,11 +503,17 @@ func parseAddr(text []byte) (netip.Addr, bool) {
 	if len(text) > 64 {
 		return netip.Addr{}, false
 	}
-	addr, err := netip.ParseAddr(string(text))
-	if err != nil {
-		var with netip.AddrPort
-		with, err = netip.ParseAddrPort(string(text))
-		addr = with.Addr()
+	address := string(text)
+	if end := strings.LastIndexByte(address, ']'); end > 0 && address[0] == '[' {
+		if port := address[end+1:]; port != "" && (port[0] != ':' || strings.Trim(port[1:], "0123456789") != "") {
+			return netip.Addr{}, false
+		}
+		address = address[1:end]
+	}
+	addr, err := netip.ParseAddr(address)
+	if at := strings.LastIndexByte(address, ':'); err != nil && at > 0 && at+1 < len(address) &&
+		strings.Trim(address[at+1:], "0123456789") == "" {
+		addr, err = netip.ParseAddr(address[:at])
 	}
 	return addr.Unmap().WithZone(""), err == nil
 }

@@ -50,12 +50,8 @@ func ParseEvent(line []byte) (e Event, at time.Time, err error) {
 	return e, at, nil
 }
 
-// events reads lines as [ParseEvent] does.
-type events struct{}
-
-func (events) clone() parser { return events{} }
-
-func (events) parse(line []byte, into *Line) error {
+// parseEvent reads a line as [ParseEvent] does.
+func parseEvent(line []byte, into *Line) error {
 	e, at, err := ParseEvent(line)
 	*into = Line{Time: at.Unix(), Method: []byte("GET"), Status: 200, Target: []byte(e.Path), Reader: []byte(e.Visitor),
 		Kind: []byte(e.Kind), Project: []byte(e.Project), UserAgent: []byte(e.Agent)}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,12 @@ type candidate struct {
 func (c *candidate) isLive() bool { return c.path == c.base && !c.isArchive() }
 
 func (c *candidate) isArchive() bool {
-	return strings.HasSuffix(c.path, ".gz") || strings.HasSuffix(c.path, ".zst")
+	return IsArchive(c.path)
+}
+
+// IsArchive reports whether a file with this name is compressed, and written to no more.
+func IsArchive(path string) bool {
+	return slices.Contains([]string{".gz", ".zst", ".bz2"}, filepath.Ext(path))
 }
 
 // kind orders what a file can be: a live log, which is no copy of another, a rotated one, an archive.

@@ -79,9 +79,6 @@ type Chunk struct {
 	Key string
 	// Name is the path or object, for people.
 	Name string
-	// Head is the beginning of the file's decompressed text, whole lines of at most 64 KiB: the log's format is found
-	// out from it. It comes with the first chunk of a file since NewFollower that has lines, and is nil after it.
-	Head []byte
 	// Free the lines once they are read. There can be none: then only the position has changed.
 	Lines
 	// Position of the file after the lines, to be kept by Key; nil if there is nothing to keep: the file is gone for
@@ -107,8 +104,6 @@ const (
 	forgetAfter = 24 * time.Hour
 	// headSize is how much of a file's text tells it from others.
 	headSize = 1 << 10
-	// formatSize is how much of it Chunk.Head has.
-	formatSize = 64 << 10
 	// endSize is the number of bytes before an offset that are kept as a hash. If they differ, lines that were read
 	// are no longer there, or it is another file that begins alike.
 	endSize = 1 << 10
@@ -135,6 +130,7 @@ type position struct {
 	End      string `json:"end,omitempty"`
 	EndSize  int    `json:"end_size,omitempty"`
 	Lines    int    `json:"lines"`            // before the offset
+	Fields   string `json:"fields,omitempty"` // the last #Fields line before the offset
 	IsPacked bool   `json:"packed,omitempty"` // compressed
 	// IsEmptied: the file was emptied, and its copy not found yet.
 	IsEmptied bool `json:"emptied,omitempty"`
@@ -147,10 +143,9 @@ type position struct {
 type known struct {
 	key string
 	position
-	isKept   bool   // position was given to be kept
-	isHeaded bool   // Chunk.Head was given
-	hasLost  bool   // lines, possibly
-	end      []byte // that position.End is the hash of, once lines were read
+	isKept  bool   // position was given to be kept
+	hasLost bool   // lines, possibly
+	end     []byte // that position.End is the hash of, once lines were read
 	// file stays open as long as a server may write to it.
 	file   *os.File
 	active time.Time  // when it was live or grew
@@ -322,11 +317,13 @@ func (p *poll) give(k *known, c Chunk) error {
 			next.End, next.EndSize = sum(end), len(end)
 		}
 		next.Lines = max(next.Lines, c.First-1+bytes.Count(c.Text, []byte("\n")))
+		if c.Size > 0 {
+			next.Fields = c.after
+		}
 		c.Key, c.Name = k.key, k.Path
 		if c.Position, p.stopped = json.Marshal(next); p.stopped == nil {
 			if p.stopped = p.each(c); p.stopped == nil {
 				k.position, k.isKept, k.end = next, true, end
-				k.isHeaded = k.isHeaded || c.Head != nil
 				return nil
 			}
 			if err := p.stopped; errors.Is(err, ErrWait) {

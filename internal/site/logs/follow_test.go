@@ -713,38 +713,6 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// TestHead: the beginning of a file comes with its first lines.
-func TestHead(t *testing.T) {
-	w := newWatch(t, "a.log")
-	line := strings.Repeat("x", 999) + "\n"
-	w.write("a.log", strings.Repeat(line, 5000))
-	heads := func(want ...int) {
-		t.Helper()
-		_, err := w.poll()
-		w.check(err)
-		var got []int
-		number := 0
-		for _, c := range w.chunks {
-			if got = append(got, len(c.Head)); c.First <= number {
-				t.Errorf("line %d after %d", c.First, number)
-			}
-			number = c.First
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("heads of %v bytes, want %v", got, want)
-		}
-	}
-	heads(65000, 0, 0, 0, 0)
-	w.write("a.log", strings.Repeat(line, 5001))
-	heads(0)
-	w.restart()
-	w.write("a.log", strings.Repeat(line, 5002))
-	heads(65000)
-	if w.chunks[0].First != 5002 {
-		t.Errorf("line %d, want 5002", w.chunks[0].First)
-	}
-}
-
 // TestNULs: what a crash leaves in a log, and what a server leaves that writes on where it was after its log was emptied,
 // costs no line but the one that it cut.
 func TestNULs(t *testing.T) {
@@ -765,7 +733,7 @@ func TestNULs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWatch(t, "a.log")
 			lines, lost := 0, 0
-			var p *Parser
+			p := (Format{}).Parser()
 			for _, text := range c.texts {
 				w.write("a.log", text)
 				_, err := w.poll()
@@ -773,10 +741,6 @@ func TestNULs(t *testing.T) {
 				for _, chunk := range w.chunks {
 					if chunk.PossiblyLost {
 						lost++
-					}
-					if chunk.Head != nil && p == nil {
-						p, err = (Format{Name: "auto"}).Parser(chunk.Head)
-						w.check(err)
 					}
 					for one := range bytes.Lines(chunk.Text) {
 						if ok, err := p.Parse(bytes.TrimSuffix(one, []byte("\n")), new(Line)); ok && err == nil {
@@ -805,19 +769,16 @@ func TestStdin(t *testing.T) {
 		done <- errors.Join(err, out.Close())
 	}()
 	w.check(<-done)
-	got, heads := "", ""
+	got := ""
 	for len(got) < 5 { // it comes when it comes
 		lines, err := w.poll()
 		w.check(err)
 		if got += lines; len(w.chunks) > 0 && (w.chunks[0].Key != "" || w.chunks[0].Position != nil) {
 			t.Error("standard input has a position")
 		}
-		for _, c := range w.chunks {
-			heads += string(c.Head)
-		}
 	}
-	if got != "b cd" && got != "b c d" || heads != "b\nc\n" {
-		t.Errorf("%q, heads %q", got, heads)
+	if got != "b cd" && got != "b c d" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -5,213 +5,348 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Format is how the lines of a log are written.
+// Format is how the lines of a log are written: those of auto, and before them a format with a name, or the zone of the
+// times that have none.
 type Format struct {
-	// Name as DOCGAUGE_SITE_LOG_FORMAT has it.
-	Name   string
-	parser parser // nil: to be found out
-	// columns: the log begins with lines that name its columns.
-	columns bool
+	pattern *pattern
+	object  *object
+	zone    *time.Location
 }
 
-// parser reads lines, one at a time. A clone can be used beside the parser.
-type parser interface {
-	parse(line []byte, into *Line) error
-	clone() parser
-}
-
-// Parser reads the lines of one log. It is for one goroutine.
-type Parser struct {
-	// Format is the name of the log's format, as found out or as given.
-	Format  string
-	parser  parser
-	columns bool
-}
-
-// Parse reads a line without its end into a Line. An error says which part does not follow the
-// format. A line that only describes the log is neither.
-func (p *Parser) Parse(line []byte, into *Line) (ok bool, err error) {
-	line = bytes.TrimLeft(line, "\x00")
-	if p.columns && len(line) > 0 && line[0] == '#' {
-		return false, nil
+// ParseFormat reads the value of DOCGAUGE_SITE_LOG_FORMAT: auto, json:time=…,path=…, nginx:<log_format>,
+// haproxy:<zone>, or the name of a form that auto finds by itself.
+func ParseFormat(text string) (f Format, err error) {
+	name, value, hasValue := strings.Cut(text, ":")
+	switch {
+	case name == "json" && hasValue:
+		f.object, err = parseKeys(value)
+	case name == "nginx" && hasValue:
+		f.pattern, err = compile(pasted(value), nil)
+	case name == "haproxy" && hasValue:
+		if f.zone, err = time.LoadLocation(value); err != nil {
+			err = fmt.Errorf("%.60q: want a time zone, such as Europe/Berlin", value)
+		}
+	default:
+		known := []string{"auto", "json", "w3c", "cloudfront", "mintlify", "events"}
+		for _, form := range textForms {
+			known = append(known, form.name)
+		}
+		if !slices.Contains(known, text) {
+			return f, fmt.Errorf("%.60q: want auto, combined, json, json:time=…,path=…, nginx:<log_format>, w3c, alb, s3, "+
+				"haproxy, haproxy:<zone>, envoy, bunny, mintlify or events", text)
+		}
 	}
-	err = p.parser.parse(line, into)
-	if nuls := bytes.LastIndexByte(line, 0) + 1; err != nil && nuls > 0 { // what is before them was cut by a crash
-		err = p.parser.parse(line[nuls:], into)
-	}
-	return err == nil, err
-}
-
-// Clone returns a parser of the same log for another goroutine.
-func (p *Parser) Clone() *Parser { return &Parser{p.Format, p.parser.clone(), p.columns} }
-
-// mustCompile compiles a format of ours, after which text may follow.
-func mustCompile(format string) *pattern {
-	p, err := compile(format)
 	if err != nil {
-		panic(err) // a constant
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	p.open = true
-	return p
+	return f, err
 }
 
-// formats are those that auto can tell apart, in the order in which they are tried.
-var formats = []Format{
-	{Name: "main", parser: mustCompile(mainFormat)},
-	{Name: "combined", parser: mustCompile(combinedFormat)},
-	{Name: "common", parser: mustCompile(commonFormat)},
-	{Name: "vhost", parser: mustCompile("$host:$server_port " + combinedFormat)},
-	{Name: "caddy", parser: newObject(caddyKeys)},
-	{Name: "traefik", parser: newObject(traefikKeys)},
-	{Name: "cloudflare", parser: newObject(cloudflareKeys)},
-	{Name: "mintlify", parser: newObject(mintlifyKeys)},
-	{Name: "events", parser: events{}},
-	{Name: "nginx json", parser: newObject(nginxKeys)},
-	{Name: "cloudfront", columns: true},
-}
+var directive = regexp.MustCompile(`^\s*(?:log_format\s+[\w-]+\s+)?(?:escape=\w+\s+)?(['"][\s\S]*['"])\s*;?\s*$`)
 
-// ParseFormat reads the value of DOCGAUGE_SITE_LOG_FORMAT: auto, combined, json, json:time=…,path=…,
-// nginx:<log_format>, cloudfront, mintlify or events.
-func ParseFormat(text string) (Format, error) {
-	if keys, ok := strings.CutPrefix(text, "json:"); ok {
-		named, err := parseKeys(keys)
-		if err != nil {
-			return Format{}, fmt.Errorf("json: %w", err)
+// pasted returns the format in the text of nginx's directive log_format, from its name, escape=… or its quotes on: the
+// quoted parts are one text. Other text is a format as it is.
+func pasted(text string) string {
+	m := directive.FindStringSubmatch(text)
+	if m == nil {
+		return strings.TrimSpace(text)
+	}
+	var b strings.Builder
+	for rest := m[1]; ; {
+		quote := rest[:1]
+		part, after, ok := strings.Cut(rest[1:], quote)
+		if rest = strings.TrimLeft(after, " \t\r\n"); !ok || rest != "" && rest[0] != '\'' && rest[0] != '"' {
+			return strings.TrimSpace(text) // the quotes are the format's
 		}
-		return Format{Name: text, parser: newObject(named)}, nil
-	}
-	if format, ok := strings.CutPrefix(text, "nginx:"); ok {
-		p, err := compile(format)
-		if err != nil {
-			return Format{}, fmt.Errorf("nginx: %w", err)
+		b.WriteString(strings.NewReplacer(`\t`, "\t", `\"`, `"`, `\'`, `'`).Replace(part))
+		if rest == "" {
+			return b.String()
 		}
-		return Format{Name: text, parser: p}, nil
 	}
-	switch text {
-	case "auto", "json", "combined":
-		return Format{Name: text}, nil
-	case "cloudfront", "mintlify", "events":
-		return formats[slices.IndexFunc(formats, func(f Format) bool { return f.Name == text })], nil
-	}
-	return Format{}, fmt.Errorf("%.60q: want auto, combined, json, json:time=…,path=…, nginx:<log_format>, "+
-		"cloudfront, "+
-		"mintlify or events", text)
-}
-
-// family are the formats that a name stands for.
-var family = map[string][]string{
-	"combined": {"main", "combined", "common", "vhost"},
-	"json":     {"caddy", "traefik", "cloudflare", "nginx json"},
 }
 
 // ErrUnknown is the error of a log of which no line follows a known format.
-var ErrUnknown = errors.New("no line has a known format; name it with DOCGAUGE_SITE_LOG_FORMAT")
+var ErrUnknown = errors.New("no line has a known format; name it with DOCGAUGE_SITE_LOG_FORMAT " +
+	"(docs/site.md says which ones are known)")
 
-// Parser returns the parser of a log that begins with head. Where the format is to be found out, it
-// is the one that most of these lines follow, the first of several.
-func (f Format) Parser(head []byte) (*Parser, error) {
-	if f.columns {
-		return columnParser(head)
-	}
-	if f.parser != nil {
-		return &Parser{f.Name, f.parser.clone(), false}, nil
-	}
-	if bytes.HasPrefix(head, []byte("#Version:")) || bytes.HasPrefix(head, []byte("#Fields:")) {
-		return columnParser(head)
-	}
-	var best *Parser
-	most := 0
-	for _, c := range formats {
-		if c.columns || f.Name != "auto" && !slices.Contains(family[f.Name], c.Name) {
-			continue
-		}
-		p, n := &Parser{c.Name, c.parser.clone(), false}, 0
-		for line := range bytes.Lines(head) {
-			var l Line
-			if ok, _ := p.Parse(bytes.TrimRight(line, "\r\n"), &l); ok && len(l.Client)+len(l.Forwarded)+
-				len(l.Reader) > 0 &&
-				len(l.Target)+len(l.Method) > 0 {
-				n++
-			}
-		}
-		if n > most {
-			best, most = p, n
-		}
-	}
-	if best == nil {
-		return nil, ErrUnknown
-	}
-	return best, nil
+// Parser reads lines. How it reads one depends on that line alone, and for columns on the #Fields before it. It is for
+// one goroutine.
+type Parser struct {
+	// Form is the name of the form of the line that was read last.
+	Form    string
+	format  Format
+	object  *object // a copy of the format's
+	json    object
+	fields  string
+	columns *columns
+	scratch []byte
+	opened  [maxEnvelopes][]byte
 }
 
-// columnNames are CloudFront's names of columns.
-var columnNames = map[string]field{
-	"date": date, "time": clock, "c-ip": client, "x-forwarded-for": forwarded, "x-host-header": host,
-	"cs-method": method, "cs-uri-stem": target, "sc-status": status, "cs(User-Agent)": userAgent, "cs(Accept)": accept,
-	"sc-content-type": contentType,
+// Parser returns a parser of lines of the format.
+func (f Format) Parser() *Parser {
+	p := &Parser{format: f, json: object{root: jsonKeys()}}
+	if f.object != nil {
+		o := *f.object
+		p.object = &o
+	}
+	return p
 }
 
-// columns reads lines whose values stand between tabs, percent-encoded.
+// SetFields sets the #Fields line that rules the next lines, as [Lines.Fields] has it; empty: none does.
+func (p *Parser) SetFields(line string) {
+	if line == p.fields {
+		return
+	}
+	p.fields, p.columns = line, nil
+	if names, ok := strings.CutPrefix(line, fieldsPrefix); ok {
+		p.columns = newColumns(names)
+	}
+}
+
+// Parse reads a line without its end into a Line. An error says which part does not follow the
+// format. A line that only describes the log, or a request that no client has made, is neither.
+func (p *Parser) Parse(line []byte, into *Line) (ok bool, err error) {
+	line = bytes.TrimPrefix(bytes.TrimLeft(line, "\x00"), []byte("\ufeff"))
+	if len(line) > 0 && line[0] == '#' {
+		if bytes.HasPrefix(line, []byte(fieldsPrefix)) {
+			p.SetFields(string(line))
+		}
+		return false, nil
+	}
+	err = p.parse(line, into, 0)
+	if nuls := bytes.LastIndexByte(line, 0) + 1; err != nil && nuls > 0 { // what is before them was cut by a crash
+		err = p.parse(line[nuls:], into, 0)
+	}
+	if errors.Is(err, errDescription) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if into.isLocal && p.format.zone != nil {
+		t := time.Unix(into.Time, 0).UTC()
+		into.Time = time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, p.format.zone).Unix()
+	}
+	if len(into.Host) == 0 {
+		into.Host = hostOfURL(into.Target)
+	}
+	return true, nil
+}
+
+// hostOfURL returns the host of a target that is a whole URL.
+func hostOfURL(target []byte) []byte {
+	rest, ok := bytes.CutPrefix(target, []byte("http"))
+	if !ok {
+		return nil
+	}
+	if rest, ok = bytes.CutPrefix(bytes.TrimPrefix(rest, []byte("s")), []byte("://")); !ok {
+		return nil
+	}
+	if at := bytes.IndexAny(rest, "/?#"); at >= 0 {
+		rest = rest[:at]
+	}
+	return rest
+}
+
+// maxEnvelopes is how many lines may be in one another.
+const maxEnvelopes = 4
+
+// errDescription: a line only describes the log.
+var errDescription = errors.New("describes the log")
+
+// parse reads a line that is in depth others. It tries the format that has a name, then each form, then what lines of
+// other formats are put in. The error is that of the form that says most.
+func (p *Parser) parse(line []byte, into *Line, depth int) error {
+	if f := p.format.pattern; f != nil {
+		p.Form = "nginx"
+		var err error
+		if p.scratch, err = f.parse(line, into, p.scratch[:0]); err == nil {
+			return nil
+		}
+	}
+	if len(line) > 0 && line[0] == '{' {
+		return p.parseJSON(line, into, depth)
+	}
+	if p.columns != nil && isDate(line) {
+		p.Form = "w3c"
+		return p.columns.parse(line, into)
+	}
+	problem := errForm
+	for i := range textForms {
+		var err error
+		f := &textForms[i]
+		p.Form = f.name
+		if p.scratch, err = f.parse(line, into, p.scratch[:0]); err == nil {
+			return nil
+		}
+		if i == 0 || errors.Is(err, errStatus) && errors.Is(problem, errForm) {
+			problem = err
+		}
+	}
+	if depth < maxEnvelopes {
+		inside, at, err := open(line)
+		if err != nil {
+			return err
+		}
+		if len(inside) > 0 {
+			return p.parseInside(inside, at, into, depth+1)
+		}
+	}
+	if p.columns != nil {
+		p.Form = "w3c"
+		return p.columns.parse(line, into)
+	}
+	return problem
+}
+
+// parseInside reads a line of which another one says the time, unless it says it itself.
+func (p *Parser) parseInside(line []byte, at int64, into *Line, depth int) error {
+	err := p.parse(line, into, depth)
+	if errors.Is(err, errTime) && into.Time == 0 && at > 0 && line[0] == '{' {
+		into.Time, err = at, nil
+	}
+	return err
+}
+
+// parseJSON reads an object: a request, or another line in it.
+func (p *Parser) parseJSON(line []byte, into *Line, depth int) error {
+	if p.object != nil {
+		p.Form = "json"
+		if err := p.object.parse(line, into); err == nil {
+			return nil
+		}
+	}
+	o := &p.json
+	err := o.parse(line, into)
+	p.Form = o.form()
+	switch {
+	case err != nil && !errors.Is(err, errRequest) && !errors.Is(err, errTime):
+		return err
+	case len(into.Reader) > 0 && len(into.Kind) > 0:
+		p.Form = "events"
+		return parseEvent(line, into)
+	case err != nil && len(o.inner) > 0 && depth < maxEnvelopes:
+		p.opened[depth] = append(p.opened[depth][:0], bytes.TrimRight(o.inner, "\r\n")...)
+		return p.parseInside(p.opened[depth], into.Time, into, depth+1)
+	case len(o.source) > 0 && string(o.source) != "eyeball":
+		return errDescription
+	case bytes.HasPrefix(into.Event, []byte("docs.content.")):
+		into.Method, into.Status = []byte("GET"), 200
+	}
+	into.Reader, into.Kind = nil, nil
+	return err
+}
+
+// fieldsPrefix begins the line that names columns.
+const fieldsPrefix = "#Fields:"
+
+// isDate reports whether a line begins with a date and a space or tab.
+func isDate(line []byte) bool {
+	return len(line) > 10 && line[4] == '-' && line[7] == '-' && (line[10] == ' ' || line[10] == '\t')
+}
+
+// column is a column that says something of a line.
+type column struct {
+	name  string
+	field field
+}
+
+// knownColumns are columns in the logs of IIS and CloudFront. Every log has the first needed; of several hosts the last
+// one in this list counts.
+var knownColumns = []column{
+	{"date", date}, {"time", clock}, {"c-ip", client}, {"cs-method", method}, {"cs-uri-stem", target},
+	{"sc-status", status}, {"cs(User-Agent)", userAgent}, {"cs(Accept)", accept}, {"cs-host", host}, {"cs(Host)", host},
+	{"x-host-header", host}, {"sc-content-type", contentType}, {"x-forwarded-for", forwarded},
+	{"cs(X-Forwarded-For)", forwarded},
+}
+
+const needed = 6
+
+// columns reads lines whose values are between tabs or spaces.
 type columns struct {
-	fields  []field
+	known   []int  // of each column its place in knownColumns, negative for others
+	lacks   string // a column that is needed
 	scratch []byte
 }
 
-func columnParser(head []byte) (*Parser, error) {
-	for line := range bytes.Lines(head) {
-		names, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "#Fields:")
-		if !ok {
-			continue
-		}
-		c := &columns{}
-		for _, name := range strings.Fields(names) {
-			c.fields = append(c.fields, columnNames[name])
-		}
-		for name, f := range map[string]field{
-			"date": date, "time": clock, "c-ip": client, "cs-uri-stem": target, "sc-status": status,
-		} {
-			if !slices.Contains(c.fields, f) {
-				return nil, fmt.Errorf("the #Fields line has no %s", name)
-			}
-		}
-		return &Parser{"cloudfront", c, true}, nil
+func newColumns(names string) *columns {
+	c := &columns{}
+	for name := range strings.FieldsSeq(names) {
+		isIt := func(known column) bool { return strings.EqualFold(known.name, name) }
+		c.known = append(c.known, slices.IndexFunc(knownColumns, isIt))
 	}
-	return nil, errors.New("no #Fields line at the beginning; CloudFront's logs have one")
+	for i, column := range knownColumns[:needed] {
+		if !slices.Contains(c.known, i) {
+			c.lacks = column.name
+		}
+	}
+	return c
 }
-
-func (c *columns) clone() parser { return &columns{fields: c.fields} }
 
 func (c *columns) parse(line []byte, into *Line) error {
 	*into, c.scratch = Line{}, c.scratch[:0]
-	for i, f := range c.fields {
-		value, rest, more := bytes.Cut(line, []byte("\t"))
-		if line = rest; more != (i+1 < len(c.fields)) {
+	if c.lacks != "" {
+		return fmt.Errorf("the #Fields line has no %s", c.lacks)
+	}
+	separator, hasTabs := []byte(" "), bytes.IndexByte(line, '\t') >= 0
+	if hasTabs {
+		separator = []byte("\t")
+	}
+	hostBy := 0
+	for i, at := range c.known {
+		value, rest, more := bytes.Cut(line, separator)
+		if len(line) > 0 && line[0] == '"' {
+			if end := bytes.Index(line, append([]byte(`"`), separator...)); end > 0 {
+				value, rest, more = line[1:end], line[end+2:], true
+			} else {
+				value, rest, more = bytes.Trim(line, `"`), nil, false
+			}
+		}
+		if line = rest; more != (i+1 < len(c.known)) {
 			return errColumns
 		}
-		switch f {
-		case none:
+		if at < 0 {
+			continue
+		}
+		switch f := knownColumns[at].field; f {
 		case date:
-			day, err := time.Parse(time.DateOnly, string(value))
-			if err != nil {
+			day, isLocal, ok := readTime(append(append(c.scratch, value...), "T00:00:00Z"...))
+			if !ok || isLocal {
 				return errTime
 			}
-			into.Time += day.Unix()
+			into.Time += day
 		case clock:
-			t, err := time.Parse(time.TimeOnly, string(value))
-			if err != nil {
+			t, ok := readClock(value)
+			if !ok {
 				return errTime
 			}
-			into.Time += int64(t.Hour()*60+t.Minute())*60 + int64(t.Second())
+			into.Time += t
+		case host:
+			if value = dashed(value); len(value) > 0 && at >= hostBy {
+				into.Host, hostBy = value, at
+			}
 		case userAgent, accept:
-			if text, err := url.PathUnescape(string(value)); err == nil {
-				before := len(c.scratch)
-				c.scratch = append(c.scratch, text...)
+			before := len(c.scratch)
+			if hasTabs {
+				if text, err := url.PathUnescape(string(value)); err == nil {
+					c.scratch = append(c.scratch, text...)
+					value = c.scratch[before:]
+				}
+			} else { // IIS
+				c.scratch = append(c.scratch, value...)
 				value = c.scratch[before:]
+				for i, b := range value {
+					if b == '+' {
+						value[i] = ' '
+					}
+				}
 			}
 			fallthrough
 		default:

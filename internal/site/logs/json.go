@@ -4,86 +4,157 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math/bits"
 	"strings"
+	"sync"
 )
 
-// The key names of servers' JSON logs: a dot leads into an object, and of a list the first
-// string counts.
-var (
-	caddyKeys = map[string]field{
-		"ts": timeUnix, "request.remote_ip": client, "request.headers.X-Forwarded-For": forwarded,
-		"request.host": host, "request.method": method, "request.uri": target, "status": status,
-		"request.headers.User-Agent": userAgent, "request.headers.Accept": accept,
-		"resp_headers.Content-Type": contentType,
-	}
-	traefikKeys = map[string]field{
-		"time": timeISO, "ClientHost": client, "request_X-Forwarded-For": forwarded, "RequestHost": host,
-		"RequestMethod": method, "RequestPath": target, "DownstreamStatus": status,
-		"request_User-Agent": userAgent, "request_Accept": accept, "downstream_Content-Type": contentType,
-	}
-	nginxKeys = map[string]field{
-		"time_iso8601": timeISO, "time_local": timeLocal, "msec": timeUnix, "time": timeISO, "@timestamp": timeISO,
-		"remote_addr": client, "http_x_forwarded_for": forwarded, "host": host, "http_host": host,
-		"request_method": method, "request_uri": target, "request": request, "status": status,
-		"http_user_agent": userAgent, "http_accept": accept, "sent_http_content_type": contentType,
-	}
-	cloudflareKeys = map[string]field{
-		"EdgeStartTimestamp": timeISO, "ClientIP": client, "ClientRequestHost": host,
-		"ClientRequestMethod": method, "ClientRequestURI": target, "EdgeResponseStatus": status,
-		"ClientRequestUserAgent": userAgent, "RequestHeaders.accept": accept,
-		"EdgeResponseContentType": contentType,
-	}
-	mintlifyKeys = map[string]field{
-		"created_at": timeISO, "ip": client, "subdomain": host, "path": target, "user_agent": userAgent, "event": event,
-	}
-)
+// jsonForms are the keys of servers' JSON logs, by what they mean: meaning=key, where a dot leads into an object, and of
+// a list the first string counts, of X-Forwarded-For all. A key with a question mark counts only in a line without
+// another of its meaning. Headers of requests are named here that say what the client says of itself, and what
+// proxies have added: no other one is read, so that no client can name its address, host, path or status.
+var jsonForms = []struct{ name, keys string }{
+	{"caddy", `time=ts peer=request.remote_ip client=request.client_ip host=request.host method=request.method
+		path=request.uri status=status agent=request.headers.User-Agent accept=request.headers.Accept
+		forwarded=request.headers.X-Forwarded-For type=resp_headers.Content-Type`},
+	// ClientHost is X-Forwarded-For, from proxies that Traefik trusts.
+	{"traefik", `time=time time=StartUTC? peer=ClientAddr client=ClientHost host=RequestHost method=RequestMethod
+		path=RequestPath status=DownstreamStatus agent=request_User-Agent accept=request_Accept
+		forwarded=request_X-Forwarded-For type=downstream_Content-Type`},
+	{"cloudflare", `time=EdgeStartTimestamp client=ClientIP host=ClientRequestHost method=ClientRequestMethod
+		path=ClientRequestURI path=ClientRequestPath? status=EdgeResponseStatus agent=ClientRequestUserAgent
+		accept=RequestHeaders.accept type=EdgeResponseContentType source=ClientRequestSource`},
+	{"nginx", `time=time_iso8601 time=time_local time=msec time=time time=@timestamp client=remote_addr
+		peer=realip_remote_addr forwarded=http_x_forwarded_for forwarded=proxy_add_x_forwarded_for host=http_host
+		host=host? host=server_name? method=request_method path=request_uri path=uri? request=request status=status
+		agent=http_user_agent accept=http_accept type=sent_http_content_type`},
+	{"vercel", `time=proxy.timestamp time=timestamp? client=proxy.clientIp host=proxy.host host=host? method=proxy.method
+		path=proxy.path path=path? status=proxy.statusCode status=statusCode? agent=proxy.userAgent`},
+	{"netlify", `time=timestamp? client=client_ip? method=method? path=url? status=status_code? agent=user_agent?
+		type=content_type?`},
+	{"fastly", `time=timestamp? client=client_ip? host=host? method=request_method path=url? status=response_status?
+		agent=request_user_agent?`},
+	{"google", `time=timestamp? client=httpRequest.remoteIp method=httpRequest.requestMethod path=httpRequest.requestUrl
+		status=httpRequest.status agent=httpRequest.userAgent`},
+	// The client's address is what the client says in X-Forwarded-For.
+	{"azure", `time=time client=properties.socketIp forwarded=properties.clientIp client=properties.socketIP
+		forwarded=properties.clientIP host=properties.hostName method=properties.httpMethod path=properties.requestUri
+		status=properties.httpStatusCode agent=properties.userAgent`},
+	{"ecs", `time=@timestamp client=client.ip client=client.address? client=source.ip? client=source.address?
+		host=url.domain method=http.request.method path=url.original path=url.full? path=url.path?
+		status=http.response.status_code agent=user_agent.original type=http.response.mime_type`},
+	{"lograge", `time=@timestamp time=time time=timestamp? client=remote_ip? client=ip? host=host? method=method?
+		path=path? status=status agent=user_agent? forwarded=x_forwarded_for`},
+	{"envoy", `time=start_time client=downstream_remote_address? host=authority host=:authority method=method?
+		path=path? status=response_code agent=user_agent? forwarded=x_forwarded_for`},
+	{"mintlify", `time=created_at client=ip? host=subdomain path=path? agent=user_agent? event=event`},
+	{"pino", `time=time client=req.remoteAddress method=req.method path=req.url status=res.statusCode
+		agent=req.headers.user-agent accept=req.headers.accept forwarded=req.headers.x-forwarded-for`},
+	{"json", `time=ts time=datetime? client=clientIp? client=clientip? client=remoteAddr? client=remoteAddress?
+		client=remoteIp? host=vhost? method=http_method? method=requestMethod? path=requestUri? status=statusCode?
+		agent=userAgent? agent=ua? accept=accept? type=contentType? reader=visitor kind=kind`},
+	// Lines in lines: of Docker, Fluent Bit, journald, Logstash, Google.
+	{"", `line=log line=message line=MESSAGE line=textPayload time=__REALTIME_TIMESTAMP?`},
+}
 
 // node is a step into an object: what its keys mean.
 type node struct {
-	field field
-	keys  []key
+	field  field
+	isWeak bool   // another key of the same meaning counts more
+	forms  uint32 // those that have the key, by their place in jsonForms
+	slots  [][]key
 }
 
-// key is one of an object's. There are few, so that looking at each is faster than a map.
+// key is one of an object's, in the slot of its hash.
 type key struct {
 	name string
 	node *node
 }
 
+func hashOf(name []byte) uint {
+	if len(name) == 0 {
+		return 0
+	}
+	return uint(len(name))*5 + uint(name[0])*3 + uint(name[len(name)/2])*7 + uint(name[len(name)-1])
+}
+
 func (n *node) at(name []byte) *node {
-	if n == nil {
+	if n == nil || n.slots == nil {
 		return nil
 	}
-	for i := range n.keys {
-		if k := &n.keys[i]; k.name == string(name) {
+	slot := n.slots[hashOf(name)%uint(len(n.slots))]
+	for i := range slot {
+		if k := &slot[i]; k.name == string(name) {
 			return k.node
 		}
 	}
 	return nil
 }
 
-func newNode(keys map[string]field) *node {
-	root := &node{}
-	for name, f := range keys {
-		at := root
-		for part := range strings.SplitSeq(name, ".") {
-			below := at.at([]byte(part))
-			if below == nil {
-				below = &node{}
-				at.keys = append(at.keys, key{part, below})
-			}
-			at = below
-		}
-		at.field = f
+// newNode returns the object whose keys are those of tree.
+func (t tree) node() *node {
+	n := &node{field: t.field, isWeak: t.isWeak, forms: t.forms}
+	if len(t.below) > 0 {
+		n.slots = make([][]key, 1<<bits.Len(uint(2*len(t.below))))
 	}
-	return root
+	for name, below := range t.below {
+		at := hashOf([]byte(name)) % uint(len(n.slots))
+		n.slots[at] = append(n.slots[at], key{name, below.node()})
+	}
+	return n
+}
+
+// tree is a node that grows.
+type tree struct {
+	field  field
+	isWeak bool
+	forms  uint32
+	below  map[string]*tree
+}
+
+// add adds a key.
+func (t *tree) add(path []string, f field, isWeak bool, form uint32) {
+	for _, part := range path {
+		if t.below == nil {
+			t.below = map[string]*tree{}
+		}
+		if t.below[part] == nil {
+			t.below[part] = &tree{}
+		}
+		t = t.below[part]
+	}
+	if t.field == none {
+		t.isWeak = isWeak
+	}
+	t.field, t.isWeak, t.forms = f, t.isWeak && isWeak, t.forms|form
+}
+
+// jsonKeys are all keys of jsonForms.
+var jsonKeys = sync.OnceValue(func() *node { return keysOf("") })
+
+// keysOf returns the keys of a form, or of all.
+func keysOf(form string) *node {
+	t := &tree{}
+	for i, known := range jsonForms {
+		if form != "" && form != known.name {
+			continue
+		}
+		for pair := range strings.FieldsSeq(known.keys) {
+			name, key, _ := strings.Cut(pair, "=")
+			f := fieldNames[name] | ourFieldNames[name] // one of them
+			key, isWeak := strings.CutSuffix(key, "?")
+			t.add(strings.Split(key, "."), f, isWeak, 1<<i)
+			if known.name == "ecs" { // or flat
+				t.add([]string{key}, f, isWeak, 1<<i)
+			}
+		}
+	}
+	return t.node()
 }
 
 // parseKeys reads the key names of json:time=ts,client=ip,…
-func parseKeys(text string) (map[string]field, error) {
-	keys, has := map[string]field{}, map[field]bool{}
+func parseKeys(text string) (*object, error) {
+	t, has := &tree{}, map[field]bool{}
 	for pair := range strings.SplitSeq(text, ",") {
 		name, key, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		f, known := fieldNames[name]
@@ -91,16 +162,24 @@ func parseKeys(text string) (map[string]field, error) {
 			return nil, fmt.Errorf("%.60q: want name=key; the names are time, client, forwarded, host, method, path, "+
 				"request, status, agent, accept and type", pair)
 		}
-		keys[key], has[f] = f, true
+		t.add(strings.Split(key, "."), f, false, 0)
+		has[f] = true
 	}
 	for name, ok := range map[string]bool{
-		"time": has[timeISO], "path": has[target] || has[request], "client": has[client] || has[forwarded],
+		"time": has[when], "path": has[target] || has[request], "client": has[client] || has[forwarded],
 	} {
 		if !ok {
 			return nil, fmt.Errorf("no key for %s", name)
 		}
 	}
-	return keys, nil
+	o := &object{root: t.node()}
+	if !has[method] && !has[request] {
+		o.known.Method = []byte("GET")
+	}
+	if !has[status] {
+		o.known.Status = 200
+	}
+	return o, nil
 }
 
 // object reads lines that are JSON objects. It accepts what encoding/json accepts, and needs no
@@ -112,32 +191,18 @@ type object struct {
 	text    []byte // the line
 	pos     int    // of what is not yet read
 	scratch []byte
+
+	strong uint32 // fields that are set by a key that counts more than others of its meaning
+	forms  uint32 // that have all keys so far
+	inner  []byte // a line in the line
+	source []byte // of the request
 }
 
-func newObject(keys map[string]field) *object {
-	o := &object{root: newNode(keys)}
-	has := func(want field) bool {
-		for f := range maps.Values(keys) {
-			if f == want {
-				return true
-			}
-		}
-		return false
-	}
-	if !has(method) && !has(request) {
-		o.known.Method = []byte("GET")
-	}
-	if !has(status) {
-		o.known.Status = 200
-	}
-	return o
-}
-
-func (o *object) clone() parser { return &object{root: o.root, known: o.known} }
-
+// parse reads a line. It returns errRequest for an object that lacks what a request has.
 func (o *object) parse(line []byte, into *Line) error {
 	*into = o.known
 	o.into, o.text, o.pos, o.scratch = into, line, 0, o.scratch[:0]
+	o.strong, o.forms, o.inner, o.source = 0, 1<<len(jsonForms)-1, nil, nil
 	if o.next() != '{' {
 		return errJSON
 	}
@@ -147,10 +212,48 @@ func (o *object) parse(line []byte, into *Line) error {
 	if o.next(); o.pos < len(o.text) {
 		return errJSON
 	}
+	if len(into.Client)+len(into.Forwarded)+len(into.Peer) == 0 || len(into.Target)+len(into.Method) == 0 {
+		return errRequest
+	}
 	if into.Time == 0 {
 		return errTime
 	}
 	return nil
+}
+
+// form is the name of the form whose keys the line has.
+func (o *object) form() string {
+	if at := bits.TrailingZeros32(o.forms); at < len(jsonForms) {
+		return jsonForms[at].name
+	}
+	return "json"
+}
+
+// set sets the part of a line that a key means.
+func (o *object) set(at *node, value []byte) error {
+	f := at.field
+	if len(value) == 0 {
+		return nil
+	}
+	switch bit := uint32(1) << f; {
+	case f == inner:
+		o.inner = value
+		return nil
+	case f == source:
+		o.source = value
+	case f == forwarded:
+		if len(o.into.Forwarded) > 0 { // another line of the header
+			before := len(o.scratch)
+			o.scratch = append(append(append(o.scratch, o.into.Forwarded...), ", "...), value...)
+			value = o.scratch[before:]
+		}
+	case !at.isWeak:
+		o.strong |= bit
+	case o.strong&bit != 0:
+		return nil
+	}
+	o.forms &= at.forms
+	return o.into.set(f, value)
 }
 
 // deepest is how deep values may be in one another.
@@ -193,7 +296,7 @@ func (o *object) value(at *node, depth int) error {
 		if err != nil || at == nil || at.field == none {
 			return err
 		}
-		return o.into.set(at.field, v)
+		return o.set(at, v)
 	case c == '-' || c >= '0' && c <= '9':
 		v, ok := o.number()
 		if !ok {
@@ -202,7 +305,7 @@ func (o *object) value(at *node, depth int) error {
 		if at == nil || at.field == none {
 			return nil
 		}
-		return o.into.set(at.field, v)
+		return o.set(at, v)
 	}
 	for _, word := range [...]string{"true", "false", "null"} {
 		if bytes.HasPrefix(o.text[o.pos:], []byte(word)) {
@@ -222,7 +325,7 @@ func (o *object) members(at *node, depth int) error {
 		if o.next() != '"' {
 			return errJSON
 		}
-		key, err := o.string(at != nil && at.keys != nil)
+		key, err := o.string(at != nil && at.slots != nil)
 		if err != nil || !o.is(':') {
 			return errJSON
 		}
@@ -247,7 +350,9 @@ func (o *object) elements(at *node, depth int) error {
 		if err := o.value(at, depth+1); err != nil {
 			return err
 		}
-		at = nil // the first counts
+		if at != nil && at.field != forwarded {
+			at = nil // the first counts
+		}
 		if o.is(']') {
 			return nil
 		}

@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
-	"time"
 	"unicode/utf8"
 )
 
@@ -18,8 +17,9 @@ import (
 // reads the next line. Missing parts are empty.
 type Line struct {
 	Time      int64  // Unix seconds
-	Client    []byte // address
-	Forwarded []byte // X-Forwarded-For
+	Client    []byte // address, as the server has established it; or several, as X-Forwarded-For has them
+	Peer      []byte // address of the connection, where it may not be the client's
+	Forwarded []byte // X-Forwarded-For: all its lines in order, comma-separated
 	Host      []byte
 	Method    []byte
 	Target    []byte // of the request: path and query
@@ -33,6 +33,8 @@ type Line struct {
 	Reader  []byte // of the sandbox
 	Kind    []byte // of the sandbox: human or ai
 	Project []byte
+
+	isLocal bool // the time says no zone
 }
 
 // Errors of lines, by the part that does not follow the format.
@@ -42,14 +44,18 @@ var (
 	errStatus  = errors.New("status: want three digits")
 	errJSON    = errors.New("is not one JSON object")
 	errColumns = errors.New("columns: want as many as the #Fields line names")
+	errRequest = errors.New("is no request: want a time, a client and a path")
+	errPart    = errors.New("is a part of a line that the container's runtime has split")
 )
 
 // field is a part of a line.
-type field int
+type field uint8
 
 const (
 	none field = iota
 	client
+	clientPort // address:port
+	peer
 	forwarded
 	host
 	method
@@ -59,28 +65,46 @@ const (
 	accept
 	contentType
 	request // method, target and protocol
-	timeLocal
-	timeISO
-	timeUnix // seconds, milliseconds or more since 1970, with or without a fraction
+	when    // a time of any form
 	date
 	clock
 	event
+	visitor
+	kind
+	inner    // a line in the line
+	source   // of Cloudflare's requests
+	number   // digits, dots and dashes
+	word     // without a space
+	origin   // what is before the identity in NCSA's formats: the client, its proxies, a host
+	tail     // what is after the status in NCSA's formats
+	captured // what is after the status in HAProxy's format
 )
 
-// fieldNames are the names in json:name=key,…
+// fieldNames are the names of fields in json:name=key,… and ourFieldNames those in jsonForms beside them.
 var fieldNames = map[string]field{
-	"time": timeISO, "client": client, "forwarded": forwarded, "host": host, "method": method, "path": target,
+	"time": when, "client": client, "forwarded": forwarded, "host": host, "method": method, "path": target,
 	"request": request, "status": status, "agent": userAgent, "accept": accept, "type": contentType,
+}
+
+var ourFieldNames = map[string]field{
+	"peer": peer, "event": event, "reader": visitor, "kind": kind, "line": inner, "source": source,
 }
 
 // set sets a part of a line.
 func (l *Line) set(f field, value []byte) error {
 	switch f {
 	case client:
-		if bytes.IndexByte(value, ' ') >= 0 {
+		if bytes.IndexByte(value, ' ') >= 0 && bytes.IndexByte(value, ',') < 0 {
 			return errForm
 		}
-		l.Client = value
+		l.Client = dashed(value)
+	case clientPort:
+		if at := bytes.LastIndexByte(value, ':'); at > 0 {
+			value = value[:at]
+		}
+		l.Client = dashed(value)
+	case peer:
+		l.Peer = dashed(value)
 	case forwarded:
 		l.Forwarded = dashed(value)
 	case host:
@@ -91,10 +115,15 @@ func (l *Line) set(f field, value []byte) error {
 		l.Target = value
 	case status:
 		n, ok := digits(value)
-		if !ok || len(value) != 3 {
-			return errStatus
+		if ok && len(value) == 3 {
+			l.Status = n
+			return nil
 		}
-		l.Status = n
+		switch string(value) {
+		case "-", "-1", "0": // none was sent
+			return nil
+		}
+		return errStatus
 	case userAgent:
 		l.UserAgent = dashed(value)
 	case accept:
@@ -115,12 +144,82 @@ func (l *Line) set(f field, value []byte) error {
 			value = value[:at]
 		}
 		l.Target = value
-	case timeLocal, timeISO, timeUnix:
-		return l.setTime(value)
+	case when:
+		var ok bool
+		if l.Time, l.isLocal, ok = readTime(value); !ok {
+			return errTime
+		}
 	case event:
 		l.Event = value
+	case visitor:
+		l.Reader = value
+	case kind:
+		l.Kind = value
+	case number:
+		for _, c := range value {
+			if (c < '0' || c > '9') && c != '.' && c != '-' {
+				return errForm
+			}
+		}
+	case word:
+		if bytes.IndexByte(value, ' ') >= 0 {
+			return errForm
+		}
+	case origin:
+		return l.setOrigin(value)
 	}
 	return nil
+}
+
+// setOrigin reads an address, a list of them as X-Forwarded-For has it, or one of the two after a host.
+func (l *Line) setOrigin(v []byte) error {
+	at := bytes.IndexByte(v, ' ')
+	switch n := len(v); {
+	case n > 2 && v[0] == '"' && v[n-1] == '"':
+		v = v[1 : n-1]
+	case at < 0 && n > 0:
+		l.Client = v
+		return nil
+	case at <= 0:
+		return errForm
+	case v[at-1] != ',':
+		var ok bool
+		if l.Host, ok = hostOf(v[:at]); !ok {
+			return errForm
+		}
+		if v = v[at+1:]; len(v) > 0 && bytes.IndexByte(v, ' ') < 0 {
+			l.Client = v
+			return nil
+		}
+	}
+	for i, c := range v {
+		if c == ' ' && (i == 0 || v[i-1] != ',') {
+			return errForm
+		}
+	}
+	l.Forwarded = dashed(v)
+	return nil
+}
+
+// hostOf returns a host's name without its port.
+func hostOf(value []byte) (host []byte, ok bool) {
+	end := len(value)
+	for i, c := range value {
+		switch {
+		case c >= '0' && c <= '9':
+		case c == ':' && end == len(value):
+			end = i
+		case end < len(value) && value[0] != '[':
+			return nil, false
+		case c|0x20 >= 'a' && c|0x20 <= 'z', c == '.', c == '-', c == '_', c == '[', c == ']', c == ':', c >= 0x80:
+		default:
+			return nil, false
+		}
+	}
+	if end == len(value) || value[0] == '[' {
+		return dashed(value), end > 0
+	}
+	return value[:end], end > 0
 }
 
 // protocol follows the target of a request.
@@ -134,34 +233,94 @@ func dashed(value []byte) []byte {
 	return value
 }
 
-// setTime reads a time of any form: they cannot be confused.
-func (l *Line) setTime(value []byte) error {
-	t, ok := readTime(value)
-	if !ok {
-		return errTime
+// readTime reads a time: 02/Jan/2006:15:04:05, 2006-01-02T15:04:05 or 2006/01/02 15:04:05 with whatever separates the
+// two parts, a fraction and a zone, if there are any, or a number of seconds, milliseconds or more since 1970. They
+// cannot be confused. isLocal: it has no zone.
+func readTime(v []byte) (t int64, isLocal, ok bool) {
+	if len(v) < len("2006-01-02T15:04:05") || v[2] != '/' && v[4] != '-' && v[4] != '/' {
+		t, ok = readNumber(v)
+		return t, false, ok
 	}
-	l.Time = t
-	return nil
+	var day, month, year int
+	var ok1, ok2, ok3 bool
+	clock := v[11:]
+	if v[2] == '/' {
+		day, ok1 = digits(v[:2])
+		at := bytes.Index(months, v[3:6])
+		month, ok2 = at/3+1, at >= 0 && at%3 == 0 && v[6] == '/'
+		year, ok3 = digits(v[7:11])
+		clock = v[12:]
+	} else {
+		year, ok1 = digits(v[:4])
+		month, ok2 = digits(v[5:7])
+		day, ok3 = digits(v[8:10])
+		ok3 = ok3 && v[7] == v[4]
+	}
+	if !ok1 || !ok2 || !ok3 || year == 0 {
+		return 0, false, false
+	}
+	date, ok := dayOf(year, month, day)
+	second, ok1 := readClock(clock)
+	if !ok || !ok1 {
+		return 0, false, false
+	}
+	zone, isLocal, ok := readZone(clock[len("15:04:05"):])
+	return date*24*60*60 + second - zone, isLocal, ok
 }
 
-func readTime(v []byte) (int64, bool) {
-	switch {
-	case len(v) == len("02/Jan/2006:15:04:05 -0700") && v[2] == '/':
-		return readLocal(v)
-	case len(v) > 10 && v[4] == '-':
-		t, err := time.Parse(time.RFC3339, string(v))
-		if err != nil { // the zone without its colon
-			t, err = time.Parse("2006-01-02T15:04:05Z0700", string(v))
-		}
-		return t.Unix(), err == nil
+// readClock reads the 15:04:05 at the beginning of v.
+func readClock(v []byte) (second int64, ok bool) {
+	if len(v) < len("15:04:05") {
+		return 0, false
 	}
+	h, ok1 := digits(v[:2])
+	m, ok2 := digits(v[3:5])
+	s, ok3 := digits(v[6:8])
+	return int64(h*60+m)*60 + int64(s),
+		ok1 && ok2 && ok3 && v[2] == ':' && v[5] == ':' && h <= 23 && m <= 59 && s <= 60
+}
+
+// readZone reads what is after the seconds: a fraction and the zone, and returns its seconds east of Greenwich.
+func readZone(v []byte) (east int64, isLocal, ok bool) {
+	if len(v) > 1 && (v[0] == '.' || v[0] == ',') {
+		n := 1
+		for n < len(v) && v[n] >= '0' && v[n] <= '9' {
+			n++
+		}
+		if v = v[n:]; n == 1 {
+			return 0, false, false
+		}
+	}
+	if len(v) > 1 && v[0] == ' ' {
+		v = v[1:]
+	}
+	switch {
+	case len(v) == 0:
+		return 0, true, true
+	case len(v) == 1:
+		return 0, false, v[0] == 'Z'
+	case len(v) == len("-07:00") && v[3] == ':':
+	case len(v) == len("-0700"):
+	default:
+		return 0, false, false
+	}
+	hour, ok1 := digits(v[1:3])
+	minute, ok2 := digits(v[len(v)-2:])
+	if east = int64(hour*60+minute) * 60; v[0] == '-' {
+		east = -east
+	}
+	return east, false, ok1 && ok2 && hour <= 23 && minute <= 59 && (v[0] == '+' || v[0] == '-')
+}
+
+// readNumber reads seconds, milliseconds, microseconds or nanoseconds since 1970.
+func readNumber(v []byte) (int64, bool) {
 	whole, fraction, isFraction := bytes.Cut(v, []byte("."))
 	_, digitsOnly := digits(fraction)
 	n, err := strconv.ParseInt(string(whole), 10, 64)
 	if err != nil || n < 0 || isFraction && !digitsOnly {
 		return 0, false
 	}
-	for range 3 { // milliseconds, microseconds, nanoseconds
+	for range 3 {
 		if n >= 1e11 {
 			n /= 1000
 		}
@@ -171,41 +330,13 @@ func readTime(v []byte) (int64, bool) {
 
 var months = []byte("JanFebMarAprMayJunJulAugSepOctNovDec")
 
-// readLocal reads 02/Jan/2006:15:04:05 -0700.
-func readLocal(v []byte) (int64, bool) {
-	day, ok1 := digits(v[:2])
-	month := bytes.Index(months, v[3:6])
-	year, ok2 := digits(v[7:11])
-	hour, ok3 := digits(v[12:14])
-	minute, ok4 := digits(v[15:17])
-	second, ok5 := digits(v[18:20])
-	zoneHour, ok6 := digits(v[22:24])
-	zoneMinute, ok7 := digits(v[24:26])
-	ok := ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7
-	if !ok || month < 0 || month%3 != 0 ||
-		v[6] != '/' || v[11] != ':' || v[14] != ':' || v[17] != ':' || v[20] != ' ' ||
-		hour > 23 || minute > 59 || second > 60 || zoneHour > 23 || zoneMinute > 59 || year == 0 {
-		return 0, false
-	}
-	date, ok := dayOf(year, month/3+1, day)
-	if !ok {
-		return 0, false
-	}
-	zone := int64(zoneHour*60+zoneMinute) * 60
-	switch v[21] {
-	case '+':
-	case '-':
-		zone = -zone
-	default:
-		return 0, false
-	}
-	return date*24*60*60 + int64(hour*60+minute)*60 + int64(second) - zone, true
-}
-
 // dayOf returns the days since 1970; false if there is no such day. It is time.Date in a tenth of
 // its time.
 func dayOf(year, month, day int) (int64, bool) {
 	isLeap := year%4 == 0 && (year%100 != 0 || year%400 == 0)
+	if month < 1 || month > 12 {
+		return 0, false
+	}
 	length := 30 + (month+month>>3)&1
 	if month == 2 {
 		length = 28

@@ -7,28 +7,26 @@ import (
 	"strings"
 )
 
-// The formats that servers write unless told otherwise, as nginx's log_format says them.
-const (
-	commonFormat   = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent`
-	combinedFormat = commonFormat + ` "$http_referer" "$http_user_agent"`
-	mainFormat     = combinedFormat + ` "$http_x_forwarded_for"`
-)
-
 // variables of nginx that name a part of a line. The value of all others is skipped.
 var variables = map[string]field{
-	"remote_addr": client, "http_x_forwarded_for": forwarded, "host": host, "http_host": host,
+	"remote_addr": client, "realip_remote_addr": peer, "http_x_forwarded_for": forwarded,
+	"proxy_add_x_forwarded_for": forwarded, "host": host, "http_host": host, "server_name": host,
 	"request": request, "request_method": method, "request_uri": target, "uri": target, "status": status,
-	"http_user_agent": userAgent, "http_accept": accept, "time_local": timeLocal, "time_iso8601": timeISO,
-	"msec": timeUnix, "sent_http_content_type": contentType,
+	"http_user_agent": userAgent, "http_accept": accept, "time_local": when, "time_iso8601": when,
+	"msec": when, "sent_http_content_type": contentType,
 }
 
-// pattern is a compiled log_format.
+// ourVariables are those of textForms beside nginx's.
+var ourVariables = map[string]field{
+	"origin": origin, "client_port": clientPort, "time": when, "number": number, "word": word, "tail": tail,
+	"captured": captured,
+}
+
+// pattern is a compiled log_format. Text may follow what it describes, after a space.
 type pattern struct {
 	begin []byte // before the first value
 	steps []step
-	// open: text may follow, after a space.
-	open    bool
-	scratch []byte // unescaped values of the line
+	known Line // of a format that leaves parts out
 }
 
 // step is one value and the text after it.
@@ -40,8 +38,8 @@ type step struct {
 
 var variable = regexp.MustCompile(`\$(?:\w+|\{\w+\})`)
 
-// compile compiles a log_format: text with variables, as nginx's documentation says.
-func compile(format string) (*pattern, error) {
+// compile compiles a log_format: text with variables, as nginx's documentation says, or others.
+func compile(format string, others map[string]field) (*pattern, error) {
 	found := variable.FindAllStringIndex(format, -1)
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%.60q: want nginx's log_format with variables, such as %s", format, combinedFormat)
@@ -56,15 +54,19 @@ func compile(format string) (*pattern, error) {
 		if until == "" && i+1 < len(found) {
 			return nil, fmt.Errorf("$%s: a value follows at once; want text between two values", name)
 		}
-		p.steps = append(p.steps, step{variables[name], []byte(until), strings.HasPrefix(until, `"`)})
-		has[variables[name]] = true
+		f, ok := others[name]
+		if !ok {
+			f = variables[name]
+		}
+		p.steps = append(p.steps, step{f, []byte(until), strings.HasPrefix(until, `"`)})
+		has[f] = true
 	}
 	switch {
-	case !has[timeLocal] && !has[timeISO] && !has[timeUnix]:
+	case !has[when]:
 		return nil, fmt.Errorf("no time: want $time_local, $time_iso8601 or $msec")
-	case !has[request] && !has[target]:
+	case !has[request] && !has[target] && !has[captured]:
 		return nil, fmt.Errorf("no path: want $request or $request_uri")
-	case !has[client] && !has[forwarded]:
+	case !has[client] && !has[forwarded] && !has[origin] && !has[clientPort]:
 		return nil, fmt.Errorf("no client: want $remote_addr or $http_x_forwarded_for")
 	case !has[status]:
 		return nil, fmt.Errorf("no status: want $status")
@@ -72,49 +74,66 @@ func compile(format string) (*pattern, error) {
 	return p, nil
 }
 
-func (p *pattern) clone() parser {
-	own := *p
-	own.scratch = nil
-	return &own
-}
-
-func (p *pattern) parse(line []byte, into *Line) error {
-	*into = Line{}
+// parse reads a line. What it has to write anew it appends to buf.
+func (p *pattern) parse(line []byte, into *Line, buf []byte) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(line, p.begin)
 	if !ok {
-		return errForm
+		return buf, errForm
 	}
-	p.scratch = p.scratch[:0]
+	*into = p.known
 	for i := range p.steps {
 		s := &p.steps[i]
 		size := s.size(rest)
 		if size < 0 {
-			return errForm
+			return buf, errForm
 		}
 		value := rest[:size]
 		rest = rest[size+len(s.until):]
-		if s.field == none {
+		var err error
+		switch s.field {
+		case none:
 			continue
+		case tail:
+			buf, err = into.setTail(value, buf)
+		case captured:
+			buf, err = into.setCaptured(value, buf)
+		default:
+			if s.quoted {
+				value, buf = unescaped(value, buf)
+			}
+			err = into.set(s.field, value)
 		}
-		if s.quoted && bytes.IndexByte(value, '\\') >= 0 {
-			before := len(p.scratch)
-			p.scratch = unescape(p.scratch, value)
-			value = p.scratch[before:]
-		}
-		if err := into.set(s.field, value); err != nil {
-			return err
+		if err != nil {
+			return buf, err
 		}
 	}
-	if len(rest) > 0 && (!p.open || rest[0] != ' ') {
-		return errForm
+	if len(rest) > 0 && rest[0] != ' ' {
+		return buf, errForm
 	}
-	return nil
+	return buf, nil
 }
 
-// size returns the size of the value at the beginning of rest, -1 where the text after it is missing.
+// size returns the size of the value at the beginning of rest, -1 where the text after it is missing. The last value
+// ends at a space if it can have none.
 func (s *step) size(rest []byte) int {
 	if len(s.until) == 0 {
-		return len(rest)
+		at := bytes.IndexByte(rest, ' ')
+		switch s.field {
+		case when:
+			if len(rest) > 2 && rest[2] == '/' && at >= 0 { // before its zone
+				if next := bytes.IndexByte(rest[at+1:], ' '); next >= 0 {
+					return at + 1 + next
+				}
+				return len(rest)
+			}
+		case client, clientPort, peer, host, method, status, number, word:
+		default:
+			return len(rest)
+		}
+		if at < 0 {
+			return len(rest)
+		}
+		return at
 	}
 	for at := 0; ; at++ {
 		next := bytes.IndexByte(rest[at:], s.until[0])

@@ -206,7 +206,7 @@ func (k *known) begins(head []byte) bool {
 
 // hasBegun reports whether head, which is shorter than what is known of k, has its first lines.
 func (k *known) hasBegun(head []byte) bool {
-	whole := wholeLines(head, false)
+	whole := head[:bytes.LastIndexByte(head, '\n')+1]
 	return len(head) < k.HeadSize && len(whole) > 0 && k.Ends[len(whole)] == sum(whole)[:endSum]
 }
 
@@ -325,6 +325,7 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 				return nil, nil
 			case s.size > shared.size:
 				shared = s // c continues where k ends
+				shared.fields = k.Fields
 			}
 			continue
 		}
@@ -351,7 +352,7 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 		found = &known{key: rand.Text()}
 		p.known = append(p.known, found)
 		if shared.size > 0 { // what it has in common with the other file is read there
-			found.Offset, found.Lines = shared.size, shared.lines
+			found.Offset, found.Lines, found.Fields = shared.size, shared.lines, shared.fields
 		}
 	case isShort:
 		found.hasLost, found.EndSize = true, 0
@@ -412,8 +413,9 @@ func (c *candidate) ends(k *known) (ends, reaches bool, err error) {
 type shared struct {
 	size     int64 // whole lines of the text
 	lines    int
-	isCopy   bool // one begins with all of the other
-	isLonger bool // there is more in the first
+	fields   string // the last #Fields line of the second
+	isCopy   bool   // one begins with all of the other
+	isLonger bool   // there is more in the first
 }
 
 // compare reads the texts of c and k, whose file exists, as far as they are equal.
@@ -547,20 +549,14 @@ func (p *poll) read(k *known) error {
 		k.setEnd(end)
 	}
 	section := io.NewSectionReader(file, k.Offset, size-k.Offset)
-	err = ReadLines(section, Part{First: k.Lines + 1, Open: !isEnded}, func(lines Lines) error {
+	err = ReadLines(section, Part{First: k.Lines + 1, Open: !isEnded, Fields: k.Fields}, func(lines Lines) error {
 		again := make([]byte, len(head))
 		if n, _ := file.ReadAt(again, 0); n < len(head) || !bytes.Equal(again, head) {
 			lines.Free()
 			return errChanged
 		}
-		chunk := Chunk{Source: c.source, Lines: lines}
-		if !k.isHeaded {
-			first := make([]byte, formatSize)
-			n, _ := file.ReadAt(first, 0)
-			chunk.Head = lines.head(wholeLines(first[:n], false))
-		}
 		k.active = p.now()
-		return p.give(k, chunk)
+		return p.give(k, Chunk{Source: c.source, Lines: lines})
 	})
 	if err == nil {
 		k.Size, k.Modified = size, info.ModTime()
@@ -575,7 +571,7 @@ func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Tim
 		return err
 	}
 	text = &bounded{text, max(p.freeText, mostRatio*size)}
-	head := make([]byte, formatSize)
+	head := make([]byte, headSize)
 	n, err := io.ReadFull(text, head)
 	head = head[:n]
 	if err = endsWell(err); err != nil {
@@ -583,11 +579,10 @@ func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Tim
 	} else {
 		text = io.MultiReader(bytes.NewReader(head), text)
 	}
-	begin := head[:min(len(head), headSize)]
-	if !k.begins(begin) {
+	if !k.begins(head) {
 		return errChanged
 	}
-	k.setHead(begin)
+	k.setHead(head)
 	end := make([]byte, min(k.Offset, endSize))
 	if _, err = io.CopyN(io.Discard, text, k.Offset-int64(len(end))); err == nil {
 		if _, err = io.ReadFull(text, end); err == nil {
@@ -597,12 +592,8 @@ func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Tim
 	if endsWell(err) != nil {
 		return err
 	}
-	err = ReadLines(text, Part{First: k.Lines + 1}, func(lines Lines) error {
-		chunk := Chunk{Source: k.at.source, Lines: lines}
-		if !k.isHeaded {
-			chunk.Head = lines.head(wholeLines(head, n < formatSize))
-		}
-		return p.give(k, chunk)
+	err = ReadLines(text, Part{First: k.Lines + 1, Fields: k.Fields}, func(lines Lines) error {
+		return p.give(k, Chunk{Source: k.at.source, Lines: lines})
 	})
 	if err != nil {
 		return err
@@ -629,21 +620,3 @@ func (b *bounded) Read(p []byte) (int, error) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// head returns the text by which the format of a file is found out: its beginning, or the lines after NULs that take all
-// of it.
-func (c Lines) head(begin []byte) []byte {
-	begin = bytes.TrimLeft(begin, "\x00")
-	if len(begin) == 0 {
-		begin = wholeLines(bytes.Clone(c.Text[:min(len(c.Text), formatSize)]), false)
-	}
-	return begin
-}
-
-// wholeLines returns text without a last line that may go on.
-func wholeLines(text []byte, isAll bool) []byte {
-	if isAll {
-		return text
-	}
-	return text[:bytes.LastIndexByte(text, '\n')+1]
-}

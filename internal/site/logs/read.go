@@ -3,6 +3,7 @@ package logs
 import (
 	"bufio"
 	"bytes"
+	"compress/bzip2"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,9 @@ const (
 // errCut is the error of a compressed log that has no end.
 var errCut = errors.New("ends too early: it is still being written, or was cut off")
 
+// array is the compression of a JSON array of objects: it is read as one object a line.
+const array = "a JSON array"
+
 // compression names how a file that begins with head is compressed, empty for a plain one.
 func compression(head []byte) string {
 	for _, known := range [...]struct{ name, magic string }{
@@ -32,34 +36,112 @@ func compression(head []byte) string {
 			return known.name
 		}
 	}
+	if rest, ok := bytes.CutPrefix(head, []byte("[")); ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte("{")) {
+		return array
+	}
 	return ""
 }
 
-// Decompress returns what r holds, decompressed if it begins as gzip or zstd does.
+// Decompress returns what r holds, decompressed if it begins as gzip, zstd or bzip2 does, and of a JSON array each
+// object on a line.
 func Decompress(r io.Reader) (io.Reader, error) {
-	b := bufio.NewReaderSize(r, 256<<10)
-	head, err := b.Peek(5)
-	if err != nil && !errors.Is(err, io.EOF) {
+	b, kind, err := peek(r)
+	if err != nil {
 		return nil, err
 	}
-	switch kind := compression(head); kind {
+	var text io.Reader
+	switch kind {
 	case "":
 		return b, nil
+	case array:
+		return &objects{in: b}, nil
 	case "gzip":
 		d, err := gzip.NewReader(b)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errCut
 		}
-		return decompressor{d}, err
+		if err != nil {
+			return nil, err
+		}
+		text = d
 	case "zstd":
 		d, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return nil, err
 		}
-		return decompressor{d.IOReadCloser()}, nil
+		text = d.IOReadCloser()
+	case "bzip2":
+		text = bzip2.NewReader(b)
 	default:
-		return nil, fmt.Errorf("is compressed with %s: want plain text, gzip or zstd", kind)
+		return nil, fmt.Errorf("is compressed with %s: want plain text, gzip, zstd or bzip2", kind)
 	}
+	if b, kind, _ = peek(decompressor{text}); kind == array {
+		return &objects{in: b}, nil
+	}
+	return b, nil
+}
+
+// peek looks at the beginning of r. It waits for as few bytes as it can: r may be a stream.
+func peek(r io.Reader) (b *bufio.Reader, kind string, err error) {
+	b = bufio.NewReaderSize(r, 256<<10)
+	head, err := b.Peek(5)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return b, "", err
+	}
+	if len(head) > 0 && head[0] == '[' {
+		head, _ = b.Peek(arrayBegin)
+	}
+	return b, compression(head), nil
+}
+
+// arrayBegin is within how many bytes a JSON array has the beginning of its first object.
+const arrayBegin = 16
+
+// objects reads the objects of JSON arrays, one after the other, as lines: without what is between them, and with
+// spaces for the line ends in them.
+type objects struct {
+	in                  *bufio.Reader
+	depth               int
+	isQuoted, isEscaped bool
+}
+
+func (o *objects) Read(p []byte) (n int, err error) {
+	for n == 0 && err == nil && len(p) > 1 {
+		var text []byte
+		if text, err = o.in.Peek(1); len(text) > 0 {
+			text, _ = o.in.Peek(min(o.in.Buffered(), len(p)/2)) // an object's end is two bytes
+			for _, c := range text {
+				n += o.next(p[n:], c)
+			}
+			_, err = o.in.Discard(len(text))
+		}
+	}
+	return n, err
+}
+
+// next writes what one byte becomes.
+func (o *objects) next(p []byte, c byte) int {
+	switch {
+	case o.isEscaped:
+		o.isEscaped = false
+	case o.isQuoted && c == '\\':
+		o.isEscaped = true
+	case c == '"' && o.depth > 0:
+		o.isQuoted = !o.isQuoted
+	case o.isQuoted:
+	case c == '{':
+		o.depth++
+	case o.depth == 0:
+		return 0
+	case c == '}':
+		if o.depth--; o.depth == 0 {
+			return copy(p, "}\n")
+		}
+	case c == '\n' || c == '\r':
+		c = ' '
+	}
+	p[0] = c
+	return 1
 }
 
 // decompressor tells an end that comes too early from the one of a short read.
@@ -82,8 +164,11 @@ type Lines struct {
 	TooLong int
 	// Size is the bytes of the lines, also of those that were too long.
 	Size int64
+	// Fields is the line that names the columns of the first lines; empty if none does.
+	Fields string
 
-	buf *[chunkSize]byte
+	after string // Fields of the lines after it
+	buf   *[chunkSize]byte
 }
 
 var buffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
@@ -99,13 +184,34 @@ type Part struct {
 	Open bool
 	// Stream: chunks come as soon as there are lines, however short.
 	Stream bool
+	// Fields is the last #Fields line before it.
+	Fields string
+}
+
+// maxFields bounds a #Fields line.
+const maxFields = 8 << 10
+
+// fieldsAfter returns the #Fields line that rules what is after a text; before is the one that rules its beginning.
+func fieldsAfter(text []byte, before string) string {
+	for at := 0; ; at++ {
+		next := bytes.Index(text[at:], []byte(fieldsPrefix))
+		if next < 0 {
+			return before
+		}
+		if at += next; at == 0 || text[at-1] == '\n' {
+			line, _, _ := bytes.Cut(text[at:], []byte("\n"))
+			if line = bytes.TrimRight(line, "\r"); len(line) <= maxFields {
+				before = string(line)
+			}
+		}
+	}
 }
 
 // ReadLines calls each with the lines of r, in order. If r fails, each gets the whole lines before. NULs, as a crash
 // leaves and a server that goes on writing where it was after its log was emptied, may be in the text before a line; as
 // many as fill a chunk are not.
 func ReadLines(r io.Reader, p Part, each func(Lines) error) error {
-	c, buf, held := Lines{First: p.First}, buffers.Get().(*[chunkSize]byte), 0
+	c, buf, held := Lines{First: p.First, Fields: p.Fields}, buffers.Get().(*[chunkSize]byte), 0
 	isLong, long := false, int64(0) // the line that goes on in buf, and its bytes before
 	skipped := int64(0)             // bytes before the line in buf that were passed over: NULs, and a line that they cut
 	least := func() int {
@@ -157,7 +263,8 @@ func ReadLines(r io.Reader, p Part, each func(Lines) error) error {
 			c.Size, skipped = c.Size+skipped, 0
 		}
 		held = copy(buf[:], text[whole:])
-		next := Lines{First: c.First + bytes.Count(c.Text, []byte("\n"))}
+		c.after = fieldsAfter(c.Text, c.Fields)
+		next := Lines{First: c.First + bytes.Count(c.Text, []byte("\n")), Fields: c.after}
 		if c.Size > 0 {
 			if each := each(c); each != nil {
 				return each

@@ -20,7 +20,6 @@ type stdin struct {
 	err    error // once chunks is closed
 	done   chan struct{}
 	stop   func()
-	head   []byte
 }
 
 func newStdin(source int, in io.Reader) *stdin {
@@ -53,10 +52,6 @@ func (s *stdin) poll(p *poll) error {
 				return s.err
 			}
 			chunk := Chunk{Source: s.source, Name: "standard input", Lines: c}
-			if s.head == nil {
-				s.head = wholeLines(append([]byte{}, c.Text[:min(len(c.Text), formatSize)]...), false)
-				chunk.Head = s.head
-			}
 			if p.stopped = p.each(chunk); p.stopped != nil {
 				return errStopped
 			}
