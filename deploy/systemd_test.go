@@ -132,8 +132,8 @@ func TestServicesAreConfinedAlike(t *testing.T) {
 // TestTemplate: docgauge init knows the files that are installed, and replaces them.
 func TestTemplate(t *testing.T) {
 	for name, copied := range map[string]string{"docgauge.env": "template.env", "docgauge-site.env": "site.env"} {
-		if read(t, "systemd/"+name) != read(t, "../internal/cli/"+copied) {
-			t.Errorf("internal/cli/%s differs from deploy/systemd/%s: copy it", copied, name)
+		if read(t, "systemd/"+name) != read(t, "../internal/cli/setup/"+copied) {
+			t.Errorf("internal/cli/setup/%s differs from deploy/systemd/%s: copy it", copied, name)
 		}
 	}
 }

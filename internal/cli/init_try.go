@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/cli/setup"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -29,28 +27,28 @@ import (
 )
 
 // announce says what init will ask, and what that costs.
-func (a *Program) announce(o *initOptions, noKey bool) error {
-	path, err := filepath.Abs(o.path)
+func (a *Program) announce(o *setup.Options, noKey bool) error {
+	path, err := filepath.Abs(o.Path)
 	if err != nil {
 		return err
 	}
 	var asks []string
-	if o.baseURL == "" {
+	if o.BaseURL == "" {
 		asks = append(asks, "the base URL of the service")
 	}
 	if noKey {
 		asks = append(asks, "an admin key")
 	}
-	if o.projects == "" {
+	if o.Projects == "" {
 		asks = append(asks, "the project ids")
 	}
 	cost := "Each project is tried with one request, which counts against the quota."
-	if o.noCheck {
+	if o.NoCheck {
 		cost = "It sends nothing."
 	}
 	text := render.NewText(a.Err)
 	text.Line(0, "This writes settings to %s.", path)
-	if o.baseURL == "" {
+	if o.BaseURL == "" {
 		text.Line(0, "Your own site has access logs instead: answer the first question with: site")
 	}
 	if n := len(asks); n > 0 {
@@ -65,39 +63,28 @@ func (a *Program) announce(o *initOptions, noKey bool) error {
 	return text.Err()
 }
 
-func (a *Program) prompt(terminal *os.File, ask func(p *prompter) error) error {
-	p, err := newPrompter(terminal)
-	if err != nil {
-		return err
-	}
-	if err = errors.Join(ask(p), p.restore()); err != nil {
-		fmt.Fprintln(a.Err) // ends the line of the question
-	}
-	return err
-}
-
-// ask asks for missing settings until each answer is valid.
-func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err error) {
-	if o.baseURL == "" {
-		if err = o.askURL(ctx, p, os.Getenv("DOCGAUGE_BASE_URL")); err != nil || o.baseURL == ownSiteAnswer {
+// askMissing asks for missing settings until each answer is valid.
+func askMissing(ctx context.Context, p *setup.Prompter, o *setup.Options, needKey bool) (err error) {
+	if o.BaseURL == "" {
+		if err = askURL(ctx, p, o, os.Getenv("DOCGAUGE_BASE_URL")); err != nil || o.BaseURL == setup.OwnSite {
 			return err
 		}
 	}
 	if needKey {
-		if err = o.askKey(ctx, p); err != nil {
+		if err = askKey(ctx, p, o); err != nil {
 			return err
 		}
 	}
-	if o.projects == "" {
-		o.projects, err = p.line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"),
+	if o.Projects == "" {
+		o.Projects, err = p.Line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"),
 			config.CheckProjects)
 	}
 	return err
 }
 
-func (o *initOptions) askURL(ctx context.Context, p *prompter, byDefault string) (err error) {
-	o.baseURL, err = p.line(ctx, "Base URL of the service", byDefault, func(text string) error {
-		if text == ownSiteAnswer && byDefault == "" {
+func askURL(ctx context.Context, p *setup.Prompter, o *setup.Options, byDefault string) (err error) {
+	o.BaseURL, err = p.Line(ctx, "Base URL of the service", byDefault, func(text string) error {
+		if text == setup.OwnSite && byDefault == "" {
 			return nil
 		}
 		_, err := docsapi.ParseBaseURL(text)
@@ -106,16 +93,13 @@ func (o *initOptions) askURL(ctx context.Context, p *prompter, byDefault string)
 	return err
 }
 
-func (o *initOptions) askKey(ctx context.Context, p *prompter) (err error) {
-	o.key, err = p.until(ctx, docsapi.CheckKey, func() (string, error) {
-		key, err := p.terminal.ReadPassword("Admin key (DOCGAUGE_API_KEY), from the API keys page (not shown): ")
-		return strings.TrimSpace(key), err
-	})
+func askKey(ctx context.Context, p *setup.Prompter, o *setup.Options) (err error) {
+	o.Key, err = p.Secret(ctx, "Admin key (DOCGAUGE_API_KEY), from the API keys page", docsapi.CheckKey)
 	return err
 }
 
 // askInstead asks for the ids that replace a project's; the others stay.
-func (o *initOptions) askInstead(ctx context.Context, p *prompter, project string, all config.Projects) error {
+func askInstead(ctx context.Context, p *setup.Prompter, o *setup.Options, project string, all config.Projects) error {
 	others := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == project })
 	question := "Project ids instead of " + project
 	if len(others) > 0 {
@@ -124,15 +108,15 @@ func (o *initOptions) askInstead(ctx context.Context, p *prompter, project strin
 	with := func(ids string) string {
 		return strings.Join(slices.Concat(others, strings.FieldsFunc(ids, func(r rune) bool { return r == ',' })), ",")
 	}
-	ids, err := p.line(ctx, question, "", func(ids string) error { return config.CheckProjects(with(ids)) })
-	o.projects = with(ids)
+	ids, err := p.Line(ctx, question, "", func(ids string) error { return config.CheckProjects(with(ids)) })
+	o.Projects = with(ids)
 	return err
 }
 
 // trial tries the answers with the service, and asks again for those that failed.
 type trial struct {
 	program  *Program
-	options  *initOptions
+	options  *setup.Options
 	terminal *os.File // nil: standard input is not a terminal, so failures end the run
 
 	// db is the state that the requests are charged to: the one of the settings if there is one, or
@@ -158,13 +142,13 @@ func (t *trial) close() (err error) {
 // run returns the text of the file and its settings, which work.
 func (t *trial) run(ctx context.Context) (text string, c config.Config, err error) {
 	for {
-		if text, err = t.options.text(); err != nil {
+		if text, err = t.options.Text(); err != nil {
 			return text, c, err
 		}
-		if c, err = t.program.adopt(*t.options, text); err != nil {
+		if c, err = t.options.Adopt(&t.program.Console, text); err != nil {
 			return text, c, err
 		}
-		if err = t.open(ctx, c); err != nil || t.options.noCheck {
+		if err = t.open(ctx, c); err != nil || t.options.NoCheck {
 			return text, c, err
 		}
 		failed, err := t.try(ctx, c)
@@ -173,19 +157,19 @@ func (t *trial) run(ctx context.Context) (text string, c config.Config, err erro
 		}
 		// A key that another project accepts is good: the service refuses the project.
 		badKey := docsapi.IsUnauthorized(failed.Cause) && !slices.Contains(slices.Collect(maps.Values(t.works)), true)
-		if t.terminal == nil || badKey && t.options.keyFile != "" {
+		if t.terminal == nil || badKey && t.options.KeyFile != "" {
 			fmt.Fprintf(t.program.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
-				"--no-check\n", t.options.path)
+				"--no-check\n", t.options.Path)
 			return text, c, render.ErrReported
 		}
-		err = t.program.prompt(t.terminal, func(p *prompter) error {
+		err = setup.Prompt(&t.program.Console, t.terminal, func(p *setup.Prompter) error {
 			switch {
 			case badKey:
-				return t.options.askKey(ctx, p)
+				return askKey(ctx, p, t.options)
 			case docsapi.IsNotFound(failed.Cause), docsapi.IsUnauthorized(failed.Cause):
-				return t.options.askInstead(ctx, p, failed.Project, c.Projects)
+				return askInstead(ctx, p, t.options, failed.Project, c.Projects)
 			}
-			return t.options.askURL(ctx, p, t.options.baseURL)
+			return askURL(ctx, p, t.options, t.options.BaseURL)
 		})
 		if err != nil {
 			return text, c, err
@@ -267,13 +251,13 @@ func (t *trial) try(ctx context.Context, c config.Config) (failed *render.Findin
 
 // wantsNumbers reports whether to export once: --export says so, or the answer to a question. The
 // files of a service must belong to its user, so that it is not asked for.
-func (a *Program) wantsNumbers(ctx context.Context, o initOptions, terminal *os.File) (bool, error) {
-	if o.export || o.noCheck || o.unit != "" || terminal == nil {
-		return o.export, nil
+func (a *Program) wantsNumbers(ctx context.Context, o setup.Options, terminal *os.File) (bool, error) {
+	if o.Export || o.NoCheck || o.Unit != "" || terminal == nil {
+		return o.Export, nil
 	}
 	var answer string
-	err := a.prompt(terminal, func(p *prompter) (err error) {
-		answer, err = p.line(ctx, "Read the first numbers now? y or n", "n", func(answer string) error {
+	err := setup.Prompt(&a.Console, terminal, func(p *setup.Prompter) (err error) {
+		answer, err = p.Line(ctx, "Read the first numbers now? y or n", "n", func(answer string) error {
 			if answer = strings.ToLower(answer); answer == "y" || answer == "n" {
 				return nil
 			}
@@ -310,79 +294,4 @@ func (a *Program) firstNumbers(ctx context.Context, c config.Config, sent int) e
 	top.SetArgs([]string{"-n", "10"})
 	top.SilenceErrors, top.SilenceUsage = true, true
 	return top.ExecuteContext(ctx)
-}
-
-// prompter asks questions on a terminal, which is in raw mode until restore: input typed before
-// a question about a secret is not shown either.
-type prompter struct {
-	terminal *term.Terminal
-	restore  func() error
-	width    int // 0 if it is not known
-}
-
-// newPrompter asks on a terminal, which restore gives back.
-func newPrompter(in *os.File) (*prompter, error) {
-	before, err := term.MakeRaw(int(in.Fd()))
-	if err != nil {
-		return nil, err
-	}
-	p := &prompter{
-		terminal: term.NewTerminal(in, ""),
-		restore:  func() error { return term.Restore(int(in.Fd()), before) },
-	}
-	if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
-		p.width = width
-		_ = p.terminal.SetSize(width, height) // fails for no size
-	}
-	return p, nil
-}
-
-// line asks until check accepts the answer; no answer is the default.
-func (p *prompter) line(ctx context.Context, question, byDefault string, check func(string) error) (string, error) {
-	if byDefault != "" {
-		question += " [" + byDefault + "]"
-	}
-	return p.until(ctx, check, func() (string, error) {
-		p.terminal.SetPrompt(question + ": ")
-		text, err := p.terminal.ReadLine()
-		return cmp.Or(strings.TrimSpace(text), byDefault), err
-	})
-}
-
-// until asks until check accepts an answer, or the context ends: a signal must not wait
-// for the next line.
-func (p *prompter) until(ctx context.Context, check func(string) error, read func() (string, error)) (string, error) {
-	type answer struct {
-		text string
-		err  error
-	}
-	for {
-		answers := make(chan answer, 1)
-		go func() {
-			text, err := read()
-			answers <- answer{text, err}
-		}()
-		select {
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		case a := <-answers:
-			if a.err != nil {
-				return "", fmt.Errorf("not answered: %w", a.err) // Ctrl-C, Ctrl-D
-			}
-			err := check(a.text)
-			if err == nil {
-				return a.text, nil
-			}
-			p.say("  " + err.Error())
-		}
-	}
-}
-
-// say prints a line, which is wrapped.
-func (p *prompter) say(line string) {
-	text := []string{line}
-	if p.width > 0 {
-		text = render.Wrap(line, p.width-1, 2)
-	}
-	fmt.Fprintln(p.terminal, strings.Join(text, "\n"))
 }

@@ -19,10 +19,9 @@ import (
 	"testing"
 	"time"
 
-	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
-
 	"github.com/google/go-cmp/cmp"
 
+	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"

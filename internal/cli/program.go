@@ -19,10 +19,10 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/cli/site"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -120,7 +120,7 @@ func exitCode(err error) int {
 	switch {
 	case bad || usage || selection:
 		return exitUsage
-	case errors.Is(err, state.ErrLocked), errors.Is(err, facts.ErrLocked):
+	case errors.Is(err, state.ErrLocked), errors.Is(err, site.ErrLocked):
 		return exitLocked
 	}
 	return exitFailed

@@ -9,6 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/jobs"
+	"github.com/docgauge/docgauge/internal/cli/site"
 	"github.com/docgauge/docgauge/internal/config"
 )
 
@@ -77,7 +78,7 @@ func (a *Program) root() *cobra.Command {
 	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
 		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
 	group("Agent jobs", jobs.Command(&a.Console))
-	group("A site of your own, without a platform", a.siteCommand())
+	group("A site of your own, without a platform", site.Command(&a.Console))
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.notifyCommand(), a.healthcheckCommand(),
 		a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())

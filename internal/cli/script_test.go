@@ -135,7 +135,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("TOMORROW", (analytics.DateOf(time.Now()) + 1).String())
 			env.Setenv("HOME", env.WorkDir)
-			file, err := filepath.Abs("template.env")
+			file, err := filepath.Abs("setup/template.env")
 			env.Setenv("TEMPLATE", file)
 			env.Values[started{}] = new(started)
 			return err

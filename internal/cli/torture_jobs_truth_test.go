@@ -13,7 +13,6 @@ import (
 	"time"
 
 	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
-
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"
 )

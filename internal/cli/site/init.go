@@ -1,9 +1,8 @@
-package cli
+package site
 
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,112 +14,107 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/cli/setup"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// ownSiteAnswer is the answer to the question for the base URL if there is no platform.
-const ownSiteAnswer = "site"
-
-// siteTemplate is what packages and install.sh install as the settings of docgauge-site.service.
-//
-//go:embed site.env
-var siteTemplate string
-
-// wellKnownLogs are where web servers write by default.
-var wellKnownLogs = []string{"/var/log/nginx/access.log*", "/var/log/caddy/access*.log*",
+// WellKnownLogs are where web servers write by default.
+var WellKnownLogs = []string{"/var/log/nginx/access.log*", "/var/log/caddy/access*.log*",
 	"/var/log/apache2/access.log*", "/var/log/httpd/access_log*"}
 
-// initSiteOptions are the flags of init for a site of one's own.
-type initSiteOptions struct {
-	path, logs, hosts, dir string
-	format                 string      // DOCGAUGE_SITE_LOG_FORMAT, if it was asked for
-	environ                [][2]string // settings of a site that the environment has
+// initOptions are the flags of init, and what it was told besides.
+type initOptions struct {
+	setup.Options
+	format  string      // DOCGAUGE_SITE_LOG_FORMAT, if it was asked for
+	environ [][2]string // settings of a site that the environment has
 }
 
 // allHosts is the answer to the question for hosts that counts all of them.
 const allHosts = "all"
 
-// siteOptional are settings that init does not ask for, as comments of the file of a site.
-const siteOptional = `
+// optional are settings that init does not ask for, as comments of the file of a site.
+const optional = `
 #DOCGAUGE_SITE_LOG_PROXIES=10.0.0.0/8
 #DOCGAUGE_SITE_EXCLUDE=198.51.100.0/24,/internal/*,agent:UptimeRobot
 `
 
-// initSite writes the settings of site serve and, with a key that it makes, those of the export.
-func (a *Program) initSite(ctx context.Context, o initOptions, terminal *os.File) error {
-	if err := o.checkSite(); err != nil {
+// Init writes the settings of site serve and, with a key that it makes, those of the export.
+func Init(ctx context.Context, c *console.Console, flags setup.Options, terminal *os.File) error {
+	a, o := commands{c}, initOptions{Options: flags}
+	if err := o.check(); err != nil {
 		return err
 	}
 	if terminal != nil {
 		text := render.NewText(a.Err)
 		text.Line(0, "This counts the readers of your site, from the access logs of its web server. It writes the "+
-			"settings of docgauge site serve to %s, and those of the export to %s.", o.site.path, o.path)
+			"settings of docgauge site serve to %s, and those of the export to %s.", o.Site.Path, o.Path)
 		text.Line(0, "It sends nothing. Nothing is written until all is well; Ctrl-C leaves nothing behind.")
 		text.Line(0, "")
 		if err := text.Err(); err != nil {
 			return err
 		}
 	}
-	c, project, since, err := a.trySite(ctx, &o, terminal)
+	cfg, project, since, err := a.try(ctx, &o, terminal)
 	if err != nil {
 		return err
 	}
-	return a.writeSite(ctx, o, c, project, since)
+	return a.write(ctx, o, cfg, project, since)
 }
 
-// checkSite completes the paths, and refuses files that exist.
-func (o *initOptions) checkSite() (err error) {
-	if o.keyFile != "" || o.keyOnStdin || o.export || o.baseURL != "" && o.baseURL != ownSiteAnswer {
+// check completes the paths, and refuses files that exist.
+func (o *initOptions) check() (err error) {
+	if o.KeyFile != "" || o.KeyOnStdin || o.Export || o.BaseURL != "" && o.BaseURL != setup.OwnSite {
 		return input.Usage(errors.New("--site-logs: not with --base-url, --api-key-file, --api-key-stdin and --export: " +
 			"init makes the key of your own site, and its docgauge site serve must run before the first export"))
 	}
-	if o.path, err = filepath.Abs(o.path); err != nil {
+	if o.Path, err = filepath.Abs(o.Path); err != nil {
 		return err
 	}
-	beside := filepath.Dir(o.path)
-	if o.keyFile = filepath.Join(beside, "site.key"); o.unit != "" {
-		o.keyFile = filepath.Join(beside, unitKey(o.path))
-		o.site.dir = cmp.Or(o.site.dir, "/var/lib/docgauge-site")
+	beside := filepath.Dir(o.Path)
+	if o.KeyFile = filepath.Join(beside, "site.key"); o.Unit != "" {
+		o.KeyFile = filepath.Join(beside, o.UnitKey())
+		o.Site.Dir = cmp.Or(o.Site.Dir, "/var/lib/docgauge-site")
 	}
-	o.site.path, err = filepath.Abs(cmp.Or(o.site.path, filepath.Join(beside, "site.env")))
+	o.Site.Path, err = filepath.Abs(cmp.Or(o.Site.Path, filepath.Join(beside, "site.env")))
 	if err != nil {
 		return err
 	}
-	if text, err := os.ReadFile(o.site.path); !errors.Is(err, fs.ErrNotExist) && string(text) != siteTemplate {
-		return input.Usagef("--site-env-file: %s exists, and init replaces no file: name another", o.site.path)
+	if text, err := os.ReadFile(o.Site.Path); !errors.Is(err, fs.ErrNotExist) && string(text) != setup.SiteTemplate {
+		return input.Usagef("--site-env-file: %s exists, and init replaces no file: name another", o.Site.Path)
 	}
 	for _, v := range config.Variables() {
 		if value := os.Getenv(v.Name); strings.HasPrefix(v.Name, "DOCGAUGE_SITE_") && value != "" {
-			o.site.environ = append(o.site.environ, [2]string{v.Name, value})
+			o.environ = append(o.environ, [2]string{v.Name, value})
 		}
 	}
-	if _, err := os.Lstat(o.keyFile); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(o.KeyFile); !errors.Is(err, fs.ErrNotExist) {
 		return input.Usagef("--env-file: beside it is a key, %s, and init replaces no file: name another "+
-			"directory", o.keyFile)
+			"directory", o.KeyFile)
 	}
 	return nil
 }
 
-// trySite asks for what no flag says, until the logs are logs. It returns the settings of site serve,
+// try asks for what no flag says, until the logs are logs. It returns the settings of site serve,
 // and the project and the first day of the export.
-func (a *Program) trySite(
+func (a commands) try(
 	ctx context.Context, o *initOptions, terminal *os.File,
 ) (c config.Config, project string, since analytics.Date, err error) {
-	ask := func(questions func(p *prompter) error) error {
+	ask := func(questions func(p *setup.Prompter) error) error {
 		if terminal == nil {
 			return nil
 		}
-		return a.prompt(terminal, questions)
+		return setup.Prompt(a.Console, terminal, questions)
 	}
 	var tried site.Tried
 	for done := false; !done; {
-		if o.site.logs == "" {
-			if err = ask(func(p *prompter) error { return o.askLogs(ctx, p) }); err != nil {
+		if o.Site.Logs == "" {
+			if err = ask(func(p *setup.Prompter) error { return o.askLogs(ctx, p) }); err != nil {
 				return c, "", 0, err
 			}
 		}
@@ -130,23 +124,23 @@ func (a *Program) trySite(
 		switch {
 		case !done && terminal == nil:
 			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
-				"--no-check\n", o.path)
+				"--no-check\n", o.Path)
 			return c, "", 0, render.ErrReported
 		case !done && tried.Lines == 0:
-			o.site.logs = ""
+			o.Site.Logs = ""
 		case !done:
-			if err = ask(func(p *prompter) error { return o.askFormat(ctx, p) }); err != nil {
+			if err = ask(func(p *setup.Prompter) error { return o.askFormat(ctx, p) }); err != nil {
 				return c, "", 0, err
 			}
 		}
 	}
-	byDefault := filepath.Join(o.dir, "site")
-	err = ask(func(p *prompter) error { return o.askSite(ctx, p, tried.Hosts, byDefault) })
+	byDefault := filepath.Join(o.Dir, "site")
+	err = ask(func(p *setup.Prompter) error { return o.askSite(ctx, p, tried.Hosts, byDefault) })
 	if err != nil {
 		return c, "", 0, err
 	}
 	said := render.NewText(a.Err)
-	if terminal == nil && o.site.hosts == "" && len(tried.Hosts) > 1 {
+	if terminal == nil && o.Site.Hosts == "" && len(tried.Hosts) > 1 {
 		said.Line(2, "docgauge: the log has %s, which are counted as one site: --site-hosts picks some of them",
 			hostList(tried.Hosts))
 	}
@@ -157,10 +151,10 @@ func (a *Program) trySite(
 	if err := said.Err(); err != nil {
 		return c, "", 0, err
 	}
-	if o.site.dir, err = filepath.Abs(cmp.Or(o.site.dir, os.Getenv("DOCGAUGE_SITE_DIR"), byDefault)); err != nil {
+	if o.Site.Dir, err = filepath.Abs(cmp.Or(o.Site.Dir, os.Getenv("DOCGAUGE_SITE_DIR"), byDefault)); err != nil {
 		return c, "", 0, err
 	}
-	if c, _, project, err = a.adoptSite(o); err != nil {
+	if c, _, project, err = a.adopt(o); err != nil {
 		return c, "", 0, err
 	}
 	// Days before the first line had readers that no log has, and what is not kept is not served.
@@ -171,14 +165,14 @@ func (a *Program) trySite(
 	return c, project, since, nil
 }
 
-func (o *initOptions) askLogs(ctx context.Context, p *prompter) (err error) {
+func (o *initOptions) askLogs(ctx context.Context, p *setup.Prompter) (err error) {
 	byDefault := os.Getenv("DOCGAUGE_SITE_LOGS")
-	for _, glob := range wellKnownLogs {
+	for _, glob := range WellKnownLogs {
 		if found, err := filepath.Glob(glob); err == nil && len(found) > 0 {
 			byDefault = cmp.Or(byDefault, glob)
 		}
 	}
-	o.site.logs, err = p.line(ctx, "Access logs, files or globs", byDefault, func(text string) error {
+	o.Site.Logs, err = p.Line(ctx, "Access logs, files or globs", byDefault, func(text string) error {
 		all, err := logs.ParseSources(text)
 		if err == nil && len(all) == 0 {
 			err = errors.New("want the path of a log, like /var/log/nginx/access.log*")
@@ -189,8 +183,8 @@ func (o *initOptions) askLogs(ctx context.Context, p *prompter) (err error) {
 }
 
 // askFormat asks for the format of logs whose lines are not understood, or for other logs.
-func (o *initOptions) askFormat(ctx context.Context, p *prompter) (err error) {
-	o.site.format, err = p.line(ctx, "Their format, like nginx:$remote_addr … (Enter: other logs)", "",
+func (o *initOptions) askFormat(ctx context.Context, p *setup.Prompter) (err error) {
+	o.format, err = p.Line(ctx, "Their format, like nginx:$remote_addr … (Enter: other logs)", "",
 		func(text string) error {
 			if text == "" {
 				return nil
@@ -198,17 +192,17 @@ func (o *initOptions) askFormat(ctx context.Context, p *prompter) (err error) {
 			_, err := site.ParseRules(site.Settings{LogFormat: text}, nil)
 			return err
 		})
-	if o.site.format == "" {
-		o.site.logs = ""
+	if o.format == "" {
+		o.Site.Logs = ""
 	}
 	return err
 }
 
 // askSite asks which hosts the site has, and where to keep who read what.
-func (o *initOptions) askSite(ctx context.Context, p *prompter, hosts map[string]int, dir string) (err error) {
-	if o.site.hosts == "" && len(hosts) > 1 {
-		p.say("The log has " + hostList(hosts) + ".")
-		o.site.hosts, err = p.line(ctx, "Hosts of this site, comma-separated, or all", byLines(hosts)[0],
+func (o *initOptions) askSite(ctx context.Context, p *setup.Prompter, hosts map[string]int, dir string) (err error) {
+	if o.Site.Hosts == "" && len(hosts) > 1 {
+		p.Say("The log has " + hostList(hosts) + ".")
+		o.Site.Hosts, err = p.Line(ctx, "Hosts of this site, comma-separated, or all", byLines(hosts)[0],
 			func(text string) error {
 				_, err := site.ParseRules(site.Settings{LogFormat: "auto",
 					Projects: hostProjects(site.DefaultProject, text)}, nil)
@@ -221,8 +215,8 @@ func (o *initOptions) askSite(ctx context.Context, p *prompter, hosts map[string
 			return err
 		}
 	}
-	if o.site.dir == "" {
-		o.site.dir, err = p.line(ctx, "Directory of the facts, who read what", dir,
+	if o.Site.Dir == "" {
+		o.Site.Dir, err = p.Line(ctx, "Directory of the facts, who read what", dir,
 			func(string) error { return nil })
 	}
 	return err
@@ -258,9 +252,9 @@ func hostProjects(project, hosts string) string {
 }
 
 // readLogs tries the logs, and says what they are.
-func (a *Program) readLogs(ctx context.Context, o *initOptions) (all site.Tried, ok bool, err error) {
-	_, s, _, err := a.adoptSite(o)
-	if err != nil || o.noCheck {
+func (a commands) readLogs(ctx context.Context, o *initOptions) (all site.Tried, ok bool, err error) {
+	_, s, _, err := a.adopt(o)
+	if err != nil || o.NoCheck {
 		return all, true, err
 	}
 	found := render.NewFindings(a.Out, false)
@@ -282,13 +276,13 @@ func (a *Program) readLogs(ctx context.Context, o *initOptions) (all site.Tried,
 	return all, !found.Failed(), found.Err()
 }
 
-// adoptSite makes the settings of site serve those of this process.
-func (a *Program) adoptSite(o *initOptions) (c config.Config, s ownSite, project string, err error) {
-	values, err := o.siteValues()
+// adopt makes the settings of site serve those of this process.
+func (a commands) adopt(o *initOptions) (c config.Config, s settings, project string, err error) {
+	values, err := o.values()
 	if err != nil {
 		return c, s, "", err
 	}
-	for _, pair := range o.site.environ {
+	for _, pair := range o.environ {
 		if !slices.Contains(values, pair) && os.Getenv(pair[0]) != "" {
 			a.Note("%s of the environment wins over the file: unset it", pair[0])
 		}
@@ -296,20 +290,20 @@ func (a *Program) adoptSite(o *initOptions) (c config.Config, s ownSite, project
 			return c, s, "", err
 		}
 	}
-	a.Source = config.ParseSource(o.site.path, envText(values, siteOptional))
+	a.Source = config.ParseSource(o.Site.Path, setup.EnvText(values, optional))
 	if c, err = a.Config(config.NeedSite); err != nil {
 		return c, s, "", err
 	}
-	if s, err = a.readSite(c); err == nil {
-		project, err = a.siteProject(c, o.projects)
+	if s, err = a.readSettings(c); err == nil {
+		project, err = a.project(c, o.Projects)
 	}
 	return c, s, project, err
 }
 
-// siteValues are the settings of site serve: those that were asked for, and all of a site that the
+// values are the settings of site serve: those that were asked for, and all of a site that the
 // environment has. Paths are absolute.
-func (o *initOptions) siteValues() (values [][2]string, err error) {
-	sources, err := logs.ParseSources(o.site.logs)
+func (o *initOptions) values() (values [][2]string, err error) {
+	sources, err := logs.ParseSources(o.Site.Logs)
 	if err != nil {
 		return nil, input.Usagef("--site-logs: %w", err)
 	}
@@ -320,18 +314,18 @@ func (o *initOptions) siteValues() (values [][2]string, err error) {
 				return nil, err
 			}
 		}
-		if s.Project == "" && o.site.hosts == "" && o.projects != "" && o.projects != site.DefaultProject {
-			s.Project = o.projects
+		if s.Project == "" && o.Site.Hosts == "" && o.Projects != "" && o.Projects != site.DefaultProject {
+			s.Project = o.Projects
 		}
 		if s.Project != "" {
 			s.Where = s.Project + "=" + s.Where
 		}
 		named = append(named, s.Where)
 	}
-	values = [][2]string{{"DOCGAUGE_SITE_LOGS", strings.Join(named, ",")}, {"DOCGAUGE_SITE_DIR", o.site.dir},
-		{"DOCGAUGE_SITE_LOG_FORMAT", o.site.format},
-		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.projects, site.DefaultProject), o.site.hosts)}}
-	for _, pair := range o.site.environ {
+	values = [][2]string{{"DOCGAUGE_SITE_LOGS", strings.Join(named, ",")}, {"DOCGAUGE_SITE_DIR", o.Site.Dir},
+		{"DOCGAUGE_SITE_LOG_FORMAT", o.format},
+		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.Projects, site.DefaultProject), o.Site.Hosts)}}
+	for _, pair := range o.environ {
 		i := slices.IndexFunc(values, func(of [2]string) bool { return of[0] == pair[0] })
 		if i < 0 {
 			values = append(values, pair)
@@ -342,8 +336,8 @@ func (o *initOptions) siteValues() (values [][2]string, err error) {
 	return slices.DeleteFunc(values, func(pair [2]string) bool { return pair[1] == "" }), nil
 }
 
-// writeSite writes both files of settings, and the key between them; after an error nothing is left.
-func (a *Program) writeSite(
+// write writes both files of settings, and the key between them; after an error nothing is left.
+func (a commands) write(
 	ctx context.Context, o initOptions, c config.Config, project string, since analytics.Date,
 ) (err error) {
 	var undo []func() error
@@ -365,55 +359,55 @@ func (a *Program) writeSite(
 		}
 		return err
 	}
-	values, err := o.siteValues()
+	values, err := o.values()
 	if err != nil {
 		return err
 	}
 	mode := fs.FileMode(0o600)
-	if o.unit != "" {
+	if o.Unit != "" {
 		mode = 0o644 // it has no secret, and the unit's user reads it
 	}
-	if err = write(o.site.path, envText(values, siteOptional), siteTemplate, mode); err != nil {
+	if err = write(o.Site.Path, setup.EnvText(values, optional), setup.SiteTemplate, mode); err != nil {
 		return err
 	}
-	if o.unit == "" { // else the directory belongs to the unit's user
-		secret, remove, err := newSiteKey(ctx, c.SiteDir, project, a.Now())
+	if o.Unit == "" { // else the directory belongs to the unit's user
+		secret, remove, err := newKey(ctx, c.SiteDir, project, a.Now())
 		if err != nil {
 			return err
 		}
 		undo = append(undo, remove)
-		if err = write(o.keyFile, secret+"\n", "", 0o600); err != nil {
+		if err = write(o.KeyFile, secret+"\n", "", 0o600); err != nil {
 			return err
 		}
 	}
-	o.baseURL, o.projects = siteURL(c), project
-	o.more = [][2]string{{"DOCGAUGE_BUDGET", "0"}, {"DOCGAUGE_SINCE", since.String()}}
-	text, err := o.text()
+	o.BaseURL, o.Projects = apiURL(c), project
+	o.More = [][2]string{{"DOCGAUGE_BUDGET", "0"}, {"DOCGAUGE_SINCE", since.String()}}
+	text, err := o.Text()
 	if err != nil {
 		return err
 	}
-	if o.unit == "" {
-		if _, err = a.adopt(o, text, "BUDGET", "SINCE"); err != nil {
+	if o.Unit == "" {
+		if _, err = o.Adopt(a.Console, text, "BUDGET", "SINCE"); err != nil {
 			return err
 		}
 	}
 	exported := ""
-	if o.unit != "" {
-		exported = template
+	if o.Unit != "" {
+		exported = setup.Template
 	}
-	if err = write(o.path, text, exported, 0o600); err != nil {
+	if err = write(o.Path, text, exported, 0o600); err != nil {
 		return err
 	}
-	return a.printSiteNext(o)
+	return a.printNext(o)
 }
 
-// newSiteKey makes a key for the export. The function that it returns removes it, and the directory if
+// newKey makes a key for the export. The function that it returns removes it, and the directory if
 // this made it.
-func newSiteKey(
+func newKey(
 	ctx context.Context, dir, project string, now time.Time,
 ) (secret string, remove func() error, err error) {
 	_, missing := os.Stat(dir)
-	store, err := attachSite(dir)
+	store, err := attach(dir)
 	if err != nil {
 		return "", nil, err
 	}
@@ -423,7 +417,7 @@ func newSiteKey(
 		if errors.Is(missing, fs.ErrNotExist) {
 			return os.RemoveAll(dir)
 		}
-		store, err := attachSite(dir)
+		store, err := attach(dir)
 		if err != nil {
 			return err
 		}
@@ -432,16 +426,16 @@ func newSiteKey(
 	}, err
 }
 
-// printSiteNext says what was written, and how to start the site and use the export.
-func (a *Program) printSiteNext(o initOptions) error {
-	for _, path := range []string{o.site.path, o.path} {
+// printNext says what was written, and how to start the site and use the export.
+func (a commands) printNext(o initOptions) error {
+	for _, path := range []string{o.Site.Path, o.Path} {
 		info, err := os.Stat(path)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Out, "wrote %s (mode %04o)\n", path, info.Mode().Perm())
 	}
-	if o.unit != "" {
+	if o.Unit != "" {
 		_, err := fmt.Fprintf(a.Out, `
 Make the key, and start the site and its export:
   sudo -u docgauge docgauge --env-file %[1]s site keys add |
@@ -450,19 +444,19 @@ Make the key, and start the site and its export:
 
 Whether the service can read the logs, and follows them:
   sudo -u docgauge -g adm docgauge --env-file %[1]s site check
-`, render.ShellWord(o.site.path), render.ShellWord(o.keyFile), render.ShellWord(o.unit))
+`, render.ShellWord(o.Site.Path), render.ShellWord(o.KeyFile), render.ShellWord(o.Unit))
 		return err
 	}
 	fmt.Fprintf(a.Out, "wrote %s (mode 0600), the key\n\nStart the site, and leave it running:\n"+
-		"  docgauge --env-file %s site serve\n\n", o.keyFile, render.ShellWord(o.site.path))
-	if err := a.printUses(o.path); err != nil {
+		"  docgauge --env-file %s site serve\n\n", o.KeyFile, render.ShellWord(o.Site.Path))
+	if err := setup.PrintUses(a.Console, o.Path); err != nil {
 		return err
 	}
-	self, _, err := programPath()
+	self, _, err := setup.ProgramPath()
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "The site's unit (docgauge-site.service) differs in one line:\n"+
-		"  ExecStart=%s --env-file %s site serve\n", render.SystemdWord(self), render.SystemdWord(o.site.path))
+		"  ExecStart=%s --env-file %s site serve\n", render.SystemdWord(self), render.SystemdWord(o.Site.Path))
 	return err
 }

@@ -1,4 +1,4 @@
-package cli
+package site
 
 import (
 	"cmp"
@@ -20,13 +20,13 @@ import (
 	"github.com/docgauge/docgauge/internal/site/agents"
 )
 
-type siteAgentsOptions struct {
+type agentsOptions struct {
 	class string
 	print input.Formats
 }
 
-func (a *Program) siteAgentsCommand() *cobra.Command {
-	var o siteAgentsOptions
+func (a commands) agentsCommand() *cobra.Command {
+	var o agentsOptions
 	cmd := &cobra.Command{
 		Use:   "agents [USER-AGENT…]",
 		Short: "show the known agents, or which agent a user agent names",
@@ -66,7 +66,7 @@ agent from elsewhere is spoofed, and counts nowhere.`,
 			if o.class != "" && len(args) > 0 {
 				return input.Usage(errors.New("--class: is for the table, and user agents are given"))
 			}
-			return a.siteAgents(o, args)
+			return a.agents(o, args)
 		},
 	}
 	f := cmd.Flags()
@@ -83,8 +83,8 @@ func classList() string {
 	return strings.Join(names, ", ")
 }
 
-// siteTable reads the table of agents and the published ranges that the settings name.
-func (a *Program) siteTable(c config.Config) (*agents.Table, *agents.Ranges, error) {
+// table reads the table of agents and the published ranges that the settings name.
+func (a commands) table(c config.Config) (*agents.Table, *agents.Ranges, error) {
 	table, err := agents.Load(c.SiteAgentsFile)
 	if err != nil {
 		err = fmt.Errorf("DOCGAUGE_SITE_AGENTS_FILE: %w", err)
@@ -115,12 +115,12 @@ func newAgentRow(userAgent *string, agent *agents.Agent) agentRow {
 	return row
 }
 
-func (a *Program) siteAgents(o siteAgentsOptions, userAgents []string) error {
+func (a commands) agents(o agentsOptions, userAgents []string) error {
 	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	table, ranges, err := a.siteTable(c)
+	table, ranges, err := a.table(c)
 	if err != nil {
 		return err
 	}

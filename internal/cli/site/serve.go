@@ -1,4 +1,4 @@
-package cli
+package site
 
 import (
 	"context"
@@ -27,10 +27,10 @@ import (
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
-// siteEvery is the pause between two looks at the logs.
-const siteEvery = time.Second
+// pollInterval is the pause between two looks at the logs.
+const pollInterval = time.Second
 
-func (a *Program) siteServeCommand() *cobra.Command {
+func (a commands) serveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
 		Short: "follow the access logs of a site and answer the API",
@@ -59,22 +59,22 @@ Exit codes: 0 stopped by a signal; 1 failed; 2 bad usage or configuration,
 nothing done; 3 another process collects into the directory.`,
 		Example: `  DOCGAUGE_SITE_LOGS='/var/log/nginx/access.log*' docgauge site serve
   docgauge --env-file site.env site serve`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteServe(cmd.Context(), cmd.InOrStdin()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), cmd.InOrStdin()) },
 	}
 }
 
-// ownSite is what the settings say of a site.
-type ownSite struct {
+// settings is what the settings say of a site.
+type settings struct {
 	rules   *site.Rules
 	sources []logs.Source
 	peers   []netip.Prefix // trusted proxies
 	jobs    *site.JobRules // nil: the site runs no agent jobs
 }
 
-// readSite reads the settings of a site. The error names every setting that is wrong.
-func (a *Program) readSite(c config.Config) (s ownSite, err error) {
+// readSettings reads the settings of a site. The error names every setting that is wrong.
+func (a commands) readSettings(c config.Config) (s settings, err error) {
 	var errs [4]error
-	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.Now)
+	s.rules, errs[0] = site.ParseRules(ruleSettings(c), a.Now)
 	if s.sources, errs[1] = logs.ParseSources(c.SiteLogs); errs[1] != nil {
 		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
 	}
@@ -103,9 +103,9 @@ func jobSettings(c config.Config) site.JobSettings {
 	return s
 }
 
-func (a *Program) siteConfig() (c config.Config, s ownSite, err error) {
+func (a commands) readConfig() (c config.Config, s settings, err error) {
 	c, errSettings := a.Config(config.NeedSite)
-	s, errSite := a.readSite(c)
+	s, errSite := a.readSettings(c)
 	var all config.Problems
 	for _, err := range []error{errSettings, errSite, exposed(c)} {
 		if problems, ok := errors.AsType[config.Problems](err); ok {
@@ -140,21 +140,21 @@ func exposed(c config.Config) error {
 	return nil
 }
 
-func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
+func (a commands) serve(ctx context.Context, stdin io.Reader) (err error) {
 	console.SurviveClosedPipes()
-	c, s, err := a.siteConfig()
+	c, s, err := a.readConfig()
 	if err != nil {
 		return err
 	}
 	log := a.Logger(c)
-	defer debug.SetGCPercent(debug.SetGCPercent(siteGCPercent)) // see siteCount
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent)) // see count
 	store, err := facts.Open(c.SiteDir)
 	if err != nil {
 		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	projects := s.rules.Projects(s.sources)
-	collect := site.CollectOptions{Now: a.Now, Logger: log, Every: siteEvery, Retention: int(c.SiteRetention),
+	collect := site.CollectOptions{Now: a.Now, Logger: log, Every: pollInterval, Retention: int(c.SiteRetention),
 		Stdin: stdin}
 	collector, answers := site.NewCollector(s.rules, s.sources, store, collect), site.NewAnswers(store, collect)
 	exposition := site.NewExposition(collector, answers, s.rules)
@@ -192,7 +192,7 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 		}
 		servers, metricsURL = append(servers, m), m.URL()+"/metrics"
 	}
-	if err := a.saySite(ctx, c, store, projects, api.URL(), metricsURL); err != nil {
+	if err := a.announce(ctx, c, store, projects, api.URL(), metricsURL); err != nil {
 		return err
 	}
 	log.Info("site serve started", "url", api.URL(), "metrics", metricsURL, "directory", store.Dir(),
@@ -211,8 +211,8 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 	return err
 }
 
-// saySite tells a person what is served, and what to do next.
-func (a *Program) saySite(
+// announce tells a person what is served, and what to do next.
+func (a commands) announce(
 	ctx context.Context, c config.Config, store *facts.Store, projects []string, url, metricsURL string,
 ) error {
 	dir, err := filepath.Abs(store.Dir())
@@ -235,23 +235,4 @@ func (a *Program) saySite(
 		a.Note("%s: docgauge site keys list", format.Plural(len(keys), "API key"))
 	}
 	return nil
-}
-
-func (a *Program) siteCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "site",
-		Short: "count the readers of a site of your own, from its access logs",
-		Long: `site is for documentation that is on no platform: it tells people and AI agents
-apart by the access logs of your web server. count reads logs once and keeps
-nothing. serve follows them and answers the API of a documentation platform, so
-that all other commands work on your site:
-
-  docgauge site serve                 with DOCGAUGE_SITE_LOGS
-  docgauge site keys add              prints a key, and the settings of export
-  docgauge export`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.siteCountCommand(), a.siteServeCommand(), a.siteCheckCommand(), a.siteKeysCommand(),
-		a.siteAgentsCommand(), a.siteExportCommand())
-	return cmd
 }

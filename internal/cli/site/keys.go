@@ -1,4 +1,4 @@
-package cli
+package site
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
-func (a *Program) siteKeysCommand() *cobra.Command {
+func (a commands) keysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "make, list and revoke the API keys of a site",
@@ -31,11 +31,11 @@ key is of one project, and only its digest is kept in DOCGAUGE_SITE_DIR. Keys
 are valid, and revoked, at once, also while site serve runs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.siteKeysAddCommand(), a.siteKeysListCommand(), a.siteKeysRevokeCommand())
+	cmd.AddCommand(a.keysAddCommand(), a.keysListCommand(), a.keysRevokeCommand())
 	return cmd
 }
 
-func (a *Program) siteKeysAddCommand() *cobra.Command {
+func (a commands) keysAddCommand() *cobra.Command {
 	var project, scope string
 	cmd := &cobra.Command{
 		Use:   "add",
@@ -48,7 +48,7 @@ Scopes: read for the numbers (export), write for agent jobs, admin for both.
 ` + console.ReadingExitCodes,
 		Example: `  docgauge site keys add
   docgauge site keys add --project prj_docs --scope admin >key`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteKeysAdd(cmd.Context(), project, scope) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.keysAdd(cmd.Context(), project, scope) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&project, "project", "", "`project` of the key (default: the only one)")
@@ -56,7 +56,7 @@ Scopes: read for the numbers (export), write for agent jobs, admin for both.
 	return cmd
 }
 
-func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err error) {
+func (a commands) keysAdd(ctx context.Context, project, scope string) (err error) {
 	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
@@ -64,10 +64,10 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	if !slices.Contains([]string{site.ScopeRead, site.ScopeWrite, site.ScopeAdmin}, scope) {
 		return input.Usagef("--scope %.40q: want read, write or admin", scope)
 	}
-	if project, err = a.siteProject(c, project); err != nil {
+	if project, err = a.project(c, project); err != nil {
 		return err
 	}
-	store, err := attachSite(c.SiteDir)
+	store, err := attach(c.SiteDir)
 	if err != nil {
 		return err
 	}
@@ -87,12 +87,12 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	}
 	a.Note("key %s, scope %s. The settings of docgauge export:\n"+
 		"  DOCGAUGE_BASE_URL=%s\n  DOCGAUGE_PROJECTS=%s\n  %s=(the key)\n  DOCGAUGE_BUDGET=0",
-		key.ID, scope, siteURL(c), project, variable)
+		key.ID, scope, apiURL(c), project, variable)
 	return nil
 }
 
-// attachSite opens the directory of a site, also before the first site serve.
-func attachSite(dir string) (*facts.Store, error) {
+// attach opens the directory of a site, also before the first site serve.
+func attach(dir string) (*facts.Store, error) {
 	const patience, pause = 10 * time.Second, 20 * time.Millisecond
 	for began := time.Now(); ; time.Sleep(pause) {
 		store, err := facts.Attach(dir)
@@ -109,9 +109,9 @@ func attachSite(dir string) (*facts.Store, error) {
 	}
 }
 
-// siteProject returns a project of the site; name can be empty if it has only one.
-func (a *Program) siteProject(c config.Config, name string) (string, error) {
-	s, err := a.readSite(c)
+// project returns a project of the site; name can be empty if it has only one.
+func (a commands) project(c config.Config, name string) (string, error) {
+	s, err := a.readSettings(c)
 	if err != nil {
 		return "", err
 	}
@@ -131,8 +131,8 @@ func (a *Program) siteProject(c config.Config, name string) (string, error) {
 	return name, nil
 }
 
-// siteURL is where clients reach the API, as far as the settings tell.
-func siteURL(c config.Config) string {
+// apiURL is where clients reach the API, as far as the settings tell.
+func apiURL(c config.Config) string {
 	host, port, _ := net.SplitHostPort(c.SiteListenAddress)
 	scheme := "http"
 	if tls, err := server.UsesTLS(c.WebConfigFile); err == nil && tls {
@@ -147,14 +147,14 @@ func siteURL(c config.Config) string {
 	return scheme + "://" + c.SiteListenAddress
 }
 
-func (a *Program) siteKeysListCommand() *cobra.Command {
+func (a commands) keysListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the keys, without their secrets",
 		Long:  "list prints the keys of all projects, without their secrets.\n\n" + console.ReadingExitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withSite(func(store *facts.Store) error {
+			return a.withStore(func(store *facts.Store) error {
 				keys, err := store.APIKeys(cmd.Context())
 				if err != nil {
 					return err
@@ -178,7 +178,7 @@ func (a *Program) siteKeysListCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *Program) siteKeysRevokeCommand() *cobra.Command {
+func (a commands) keysRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "remove a key, at once",
@@ -191,7 +191,7 @@ func (a *Program) siteKeysRevokeCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withSite(func(store *facts.Store) error {
+			return a.withStore(func(store *facts.Store) error {
 				found, err := store.RevokeAPIKey(cmd.Context(), args[0])
 				if err == nil && !found {
 					err = input.Usagef("no key has the id %.40q: docgauge site keys list shows them", args[0])
@@ -202,8 +202,8 @@ func (a *Program) siteKeysRevokeCommand() *cobra.Command {
 	}
 }
 
-// withSite opens the directory of the site beside a running site serve.
-func (a *Program) withSite(do func(*facts.Store) error) (err error) {
+// withStore opens the directory of the site beside a running site serve.
+func (a commands) withStore(do func(*facts.Store) error) (err error) {
 	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err

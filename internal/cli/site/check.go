@@ -1,4 +1,4 @@
-package cli
+package site
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
-func (a *Program) siteCheckCommand() *cobra.Command {
+func (a commands) checkCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -34,14 +34,14 @@ Every finding is reported in one run: ok, FAIL, or skip for what cannot be tried
 now.
 
 ` + console.ReadingExitCodes,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteCheck(cmd.Context(), asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return cmd
 }
 
-func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
-	cfg, s, err := a.siteConfig()
+func (a commands) check(ctx context.Context, asJSON bool) error {
+	cfg, s, err := a.readConfig()
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 			return err
 		}
 	}
-	used := trySite(ctx, found, cfg.SiteDir)
+	used := tryStore(ctx, found, cfg.SiteDir)
 	for i, o := range []server.Options{cfg.SiteServer(), cfg.SiteMetrics()} {
 		name := [...]string{"API address", "metrics address"}[i]
 		switch {
@@ -98,8 +98,8 @@ func foundLog(found *render.Findings, source logs.Source, t site.Tried, err erro
 	found.Found("log", detail, err)
 }
 
-// trySite tries the directory of a site, and reports whether a process collects into it.
-func trySite(ctx context.Context, found *render.Findings, dir string) (used bool) {
+// tryStore tries the directory of a site, and reports whether a process collects into it.
+func tryStore(ctx context.Context, found *render.Findings, dir string) (used bool) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		found.Found("directory", "", err)

@@ -1,4 +1,4 @@
-package cli
+package site
 
 import (
 	"bufio"
@@ -18,10 +18,10 @@ import (
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
-type siteExportOptions struct{ day, project, output string }
+type exportOptions struct{ day, project, output string }
 
-func (a *Program) siteExportCommand() *cobra.Command {
-	var o siteExportOptions
+func (a commands) exportCommand() *cobra.Command {
+	var o exportOptions
 	cmd := &cobra.Command{
 		Use:   "export --day DAY",
 		Short: "write a day's facts as Parquet, for questions of your own",
@@ -41,7 +41,7 @@ a reader got.
 ` + console.ReadingExitCodes,
 		Example: `  docgauge site export --day 2026-10-01 -o facts.parquet
   duckdb -c "FROM 'facts.parquet' LIMIT 9"`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteExport(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.day, "day", "", "`day`, YYYY-MM-DD, UTC")
@@ -50,7 +50,7 @@ a reader got.
 	return cmd
 }
 
-func (a *Program) siteExport(ctx context.Context, o siteExportOptions) error {
+func (a commands) export(ctx context.Context, o exportOptions) error {
 	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
@@ -62,10 +62,10 @@ func (a *Program) siteExport(ctx context.Context, o siteExportOptions) error {
 	if o.output == "" && render.IsTerminal(a.Out) {
 		return input.Usage(errors.New("a Parquet file is not for a terminal: name a file with -o"))
 	}
-	if o.project, err = a.siteProject(c, o.project); err != nil {
+	if o.project, err = a.project(c, o.project); err != nil {
 		return err
 	}
-	return a.withSite(func(store *facts.Store) (err error) {
+	return a.withStore(func(store *facts.Store) (err error) {
 		if o.output == "" {
 			return writeFacts(ctx, store, o.project, day, a.Out)
 		}

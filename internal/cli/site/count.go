@@ -1,4 +1,4 @@
-package cli
+package site
 
 import (
 	"context"
@@ -20,14 +20,14 @@ import (
 	"github.com/docgauge/docgauge/internal/site"
 )
 
-type siteCountOptions struct {
+type countOptions struct {
 	from, to, by, project string
 	n                     int
 	print                 input.Formats
 }
 
-func (a *Program) siteCountCommand() *cobra.Command {
-	var o siteCountOptions
+func (a commands) countCommand() *cobra.Command {
+	var o countOptions
 	cmd := &cobra.Command{
 		Use:   "count FILE…",
 		Short: "count the readers in access logs, exactly, once",
@@ -71,7 +71,7 @@ not over days.
 			if (o.print.CSV || o.print.JSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt - 1
 			}
-			return a.siteCount(cmd.Context(), o, args, cmd.InOrStdin())
+			return a.count(cmd.Context(), o, args, cmd.InOrStdin())
 		},
 	}
 	f := cmd.Flags()
@@ -84,11 +84,11 @@ not over days.
 	return cmd
 }
 
-// siteGCPercent is how much the heap grows between two collections while logs are counted.
-const siteGCPercent = 25
+// gcPercent is how much the heap grows between two collections while logs are counted.
+const gcPercent = 25
 
-func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []string, stdin io.Reader) error {
-	lists := map[string]siteList{"page": pageList, "agent": agentList, "day": dayList}
+func (a commands) count(ctx context.Context, o countOptions, paths []string, stdin io.Reader) error {
+	lists := map[string]list{"page": pageList, "agent": agentList, "day": dayList}
 	list, ok := lists[o.by]
 	switch {
 	case !ok:
@@ -108,12 +108,12 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	if err != nil {
 		return err
 	}
-	rules, err := site.ParseRules(siteSettings(c), a.Now)
+	rules, err := site.ParseRules(ruleSettings(c), a.Now)
 	if err != nil {
 		return input.Usage(err)
 	}
 	// What stays has no pointers, so that collecting often costs little and saves a quarter of the memory.
-	defer debug.SetGCPercent(debug.SetGCPercent(siteGCPercent))
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	r, err := rules.Count(ctx, paths, options)
 	if err != nil {
 		return err
@@ -129,13 +129,13 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 		func() error { return printCount(a.Out, r, rows, left) })
 }
 
-func siteSettings(c config.Config) site.Settings {
+func ruleSettings(c config.Config) site.Settings {
 	return site.Settings{LogFormat: c.SiteLogFormat, Projects: c.SiteProjects, LogProxies: c.SiteLogProxies,
 		Exclude: c.SiteExclude, Assets: c.SiteAssets, AgentsFile: c.SiteAgentsFile, RangesDir: c.SiteRangesDir}
 }
 
-// siteList is a list of a report: a heading, and a row for each.
-type siteList func(*site.Report) [][]string
+// list is a list of a report: a heading, and a row for each.
+type list func(*site.Report) [][]string
 
 func audiences(human, ai, total int64) []string {
 	return []string{strconv.FormatInt(human, 10), strconv.FormatInt(ai, 10), strconv.FormatInt(total, 10)}
