@@ -18,8 +18,9 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/logs"
+	"github.com/docgauge/docgauge/internal/site/serve"
 )
 
 // ownSiteAnswer is the answer to the question for the base URL if there is no platform.
@@ -116,7 +117,7 @@ func (a *Program) trySite(
 		}
 		return a.prompt(terminal, questions)
 	}
-	var tried site.Tried
+	var tried count.Tried
 	for done := false; !done; {
 		if o.site.logs == "" {
 			if err = ask(func(p *prompter) error { return o.askLogs(ctx, p) }); err != nil {
@@ -165,7 +166,7 @@ func (a *Program) trySite(
 	// Days before the first line had readers that no log has, and what is not kept is not served.
 	since = analytics.DateOf(a.now())
 	if tried.Parsed > 0 {
-		since = max(analytics.DateOf(tried.Oldest), site.OldestDay(since, int(c.SiteRetention)))
+		since = max(analytics.DateOf(tried.Oldest), serve.OldestDay(since, int(c.SiteRetention)))
 	}
 	return c, project, since, nil
 }
@@ -194,7 +195,7 @@ func (o *initOptions) askFormat(ctx context.Context, p *prompter) (err error) {
 			if text == "" {
 				return nil
 			}
-			_, err := site.ParseRules(site.Settings{LogFormat: text}, nil)
+			_, err := count.ParseRules(count.Settings{LogFormat: text}, nil)
 			return err
 		})
 	if o.site.format == "" {
@@ -209,8 +210,8 @@ func (o *initOptions) askSite(ctx context.Context, p *prompter, hosts map[string
 		p.say("The log has " + hostList(hosts) + ".")
 		o.site.hosts, err = p.line(ctx, "Hosts of this site, comma-separated, or all", byLines(hosts)[0],
 			func(text string) error {
-				_, err := site.ParseRules(site.Settings{LogFormat: "auto",
-					Projects: hostProjects(site.DefaultProject, text)}, nil)
+				_, err := count.ParseRules(count.Settings{LogFormat: "auto",
+					Projects: hostProjects(count.DefaultProject, text)}, nil)
 				if err != nil {
 					return errors.New("want hosts like docs.example.com or example.com/docs, or all")
 				}
@@ -257,7 +258,7 @@ func hostProjects(project, hosts string) string {
 }
 
 // readLogs tries the logs, and says what they are.
-func (a *Program) readLogs(ctx context.Context, o *initOptions) (all site.Tried, ok bool, err error) {
+func (a *Program) readLogs(ctx context.Context, o *initOptions) (all count.Tried, ok bool, err error) {
 	c, s, _, err := a.adoptSite(o)
 	if err != nil || o.noCheck {
 		return all, true, err
@@ -319,7 +320,7 @@ func (o *initOptions) siteValues() (values [][2]string, err error) {
 				return nil, err
 			}
 		}
-		if s.Project == "" && o.site.hosts == "" && o.projects != "" && o.projects != site.DefaultProject {
+		if s.Project == "" && o.site.hosts == "" && o.projects != "" && o.projects != count.DefaultProject {
 			s.Project = o.projects
 		}
 		if s.Project != "" {
@@ -329,7 +330,7 @@ func (o *initOptions) siteValues() (values [][2]string, err error) {
 	}
 	values = [][2]string{{"DOCGAUGE_SITE_LOGS", strings.Join(named, ",")}, {"DOCGAUGE_SITE_DIR", o.site.dir},
 		{"DOCGAUGE_SITE_LOG_FORMAT", o.site.format},
-		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.projects, site.DefaultProject), o.site.hosts)}}
+		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.projects, count.DefaultProject), o.site.hosts)}}
 	for _, pair := range o.site.environ {
 		i := slices.IndexFunc(values, func(of [2]string) bool { return of[0] == pair[0] })
 		if i < 0 {

@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
+	"github.com/docgauge/docgauge/internal/site/serve"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -58,7 +59,7 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 		c.found("ranges", fmt.Sprintf("%s: %s", l.Name, format.Plural(l.Prefixes, "network")), err)
 	}
 	if s.jobs != nil {
-		if err := site.TryJobs(ctx, s.jobs, a.logger(cfg), c.found); err != nil {
+		if err := serve.TryJobs(ctx, s.jobs, a.logger(cfg), c.found); err != nil {
 			return err
 		}
 	}
@@ -81,7 +82,7 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 }
 
 // foundLog adds what a log looks like, or why it cannot be read.
-func (c *checker) foundLog(source logs.Source, t site.Tried, err error) {
+func (c *checker) foundLog(source logs.Source, t count.Tried, err error) {
 	detail := source.Where
 	if t.Files > 0 {
 		detail += ": " + format.Plural(t.Files, "file")

@@ -1,4 +1,4 @@
-package site
+package count
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 		if len(c.Head) == 0 {
 			return nil
 		}
-		if parser, err = r.format.Parser(c.Head); err != nil {
+		if parser, err = r.Parser(c.Head); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 		t.Format, _, _ = strings.Cut(parser.Format, ":")
@@ -103,7 +103,7 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 		problems = append(problems, errors.New("there is no such log yet, and answers that need it are 503: "+
 			"is the path right?"))
 	}
-	small := t.Files == 1 && newest != nil && newest.Size() <= headSize // it was read
+	small := t.Files == 1 && newest != nil && newest.Size() <= HeadSize // it was read
 	if err := errors.Join(problems...); err != nil || parser == nil || small ||
 		slices.Contains([]string{".gz", ".zst"}, filepath.Ext(path)) {
 		return err
@@ -113,8 +113,8 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	from := max(0, newest.Size()-headSize)
-	text, err := io.ReadAll(io.NewSectionReader(file, from, headSize))
+	from := max(0, newest.Size()-HeadSize)
+	text, err := io.ReadAll(io.NewSectionReader(file, from, HeadSize))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package site
+package count
 
 import (
 	"bytes"
@@ -28,8 +28,8 @@ import (
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// CountOptions say what is counted.
-type CountOptions struct {
+// Options say what is counted.
+type Options struct {
 	// From and To are the days to count, To exclusive; nil for all.
 	From, To *analytics.Date
 	// ByDay counts each day too.
@@ -56,7 +56,7 @@ type Report struct {
 	Views   int            `json:"views"`
 	LeftOut map[Reason]int `json:"left_out"`
 	// Unparsed is the first line of the first log that has one.
-	Unparsed *badLine `json:"first_unparsed,omitempty"`
+	Unparsed *BadLine `json:"first_unparsed,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -84,18 +84,18 @@ type agentReaders struct {
 	Negotiation
 }
 
-// badLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
-type badLine struct {
+// BadLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
+type BadLine struct {
 	Source string `json:"source"`
 	Line   int    `json:"line"`
 	Rule   string `json:"rule"`
 	Text   string `json:"masked"`
 }
 
-// Count counts the readers in logs: files, plain or compressed, or - for CountOptions.Stdin. It keeps
+// Count counts the readers in logs: files, plain or compressed, or - for Options.Stdin. It keeps
 // nothing. Memory grows with readers and pages, not with lines.
-func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Report, error) {
-	c := &counting{Rules: r, CountOptions: o, words: newVocabulary(), readers: map[[2]uint64]uint32{},
+func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
+	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
 		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
 		from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
@@ -110,8 +110,8 @@ func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Rep
 	rand.Read(secret)
 	from, to := c.bounds()
 	for range runtime.GOMAXPROCS(0) {
-		v := newViewer(r, c.words, from, to)
-		v.identify = once(secret)
+		v := NewViewer(r, c.words, from, to)
+		v.Identify = once(secret)
 		c.viewers = append(c.viewers, v)
 	}
 	for i, path := range paths {
@@ -128,9 +128,9 @@ func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Rep
 // counting is the state of one Count.
 type counting struct {
 	*Rules
-	CountOptions
-	words   *vocabulary
-	viewers []*viewer
+	Options
+	words   *Vocabulary
+	viewers []*Viewer
 	project int32
 
 	readers  map[[2]uint64]uint32
@@ -144,7 +144,7 @@ type counting struct {
 	lines    int
 	views    int
 	from, to analytics.Date
-	bad      *badLine
+	bad      *BadLine
 	badOf    int
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
@@ -156,22 +156,29 @@ type askedReader struct {
 	html  bool
 }
 
-// batch has the views of one chunk, and why its other lines are not views.
-type batch struct {
-	lines   int
-	newest  int64 // Unix seconds; 0: no line has a time
-	views   []view
-	missed  []view // of lines that are left out
-	asked   []negotiated
-	leftOut map[Reason]int
-	bad     *badLine
+// Batch has the views of one chunk, and why its other lines are not views.
+type Batch struct {
+	Lines   int
+	Newest  int64 // Unix seconds; 0: no line has a time
+	Views   []view
+	Missed  []view // of lines that are left out
+	LeftOut map[Reason]int
+	Bad     *BadLine
+
+	asked []negotiated
 }
 
 // freeViews are views of batches that have been counted: their memory is used again.
 var freeViews sync.Pool
 
-// headSize is how much of a log its format is found out from.
-const headSize = 64 << 10
+// Free gives the memory of the views back.
+func (b *Batch) Free() {
+	b.Views = b.Views[:0]
+	freeViews.Put(&b.Views)
+}
+
+// HeadSize is how much of a log its format is found out from.
+const HeadSize = 64 << 10
 
 // read counts one log. Chunks are parsed in parallel, and counted one after the other.
 func (c *counting) read(ctx context.Context, i int, path string) error {
@@ -184,7 +191,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	if err != nil {
 		return err
 	}
-	head := make([]byte, headSize)
+	head := make([]byte, HeadSize)
 	n, err := io.ReadFull(text, head)
 	for err == nil && head[0] == 0 { // what a crash left
 		var more int
@@ -203,12 +210,12 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	case !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
 	}
-	parser, err := c.format.Parser(whole)
+	parser, err := c.Parser(whole)
 	if err != nil {
 		return err
 	}
 	chunks := make(chan logs.Lines)
-	batches := make(chan batch, runtime.GOMAXPROCS(0))
+	batches := make(chan Batch, runtime.GOMAXPROCS(0))
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(chunks)
@@ -227,7 +234,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 		own := parser.Clone()
 		workers.Go(func() error {
 			for chunk := range chunks {
-				b := v.batch(own, chunk)
+				b := v.Batch(own, chunk)
 				chunk.Free()
 				select {
 				case batches <- b:
@@ -244,8 +251,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	})
 	for b := range batches {
 		c.add(i, b)
-		b.views = b.views[:0]
-		freeViews.Put(&b.views)
+		b.Free()
 	}
 	return group.Wait()
 }
@@ -285,15 +291,15 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// batch reads the lines of a chunk.
-func (v *viewer) batch(p *logs.Parser, c logs.Lines) batch {
-	b := batch{lines: c.TooLong, leftOut: map[Reason]int{}}
+// Batch reads the lines of a chunk.
+func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
+	b := Batch{Lines: c.TooLong, LeftOut: map[Reason]int{}}
 	if free, ok := freeViews.Get().(*[]view); ok {
-		b.views = *free
+		b.Views = *free
 	}
 	if c.TooLong > 0 {
-		b.leftOut[Unparsed] = c.TooLong
-		b.bad = &badLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
+		b.LeftOut[Unparsed] = c.TooLong
+		b.Bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
 	}
 	var l logs.Line
 	for number := c.First; len(c.Text) > 0; number++ {
@@ -307,25 +313,25 @@ func (v *viewer) batch(p *logs.Parser, c logs.Lines) batch {
 		if !ok && err == nil {
 			continue
 		}
-		b.lines++
+		b.Lines++
 		if err != nil {
-			b.leftOut[Unparsed]++
-			if b.bad == nil {
-				b.bad = &badLine{Line: number, Rule: err.Error(), Text: mask(line)}
+			b.LeftOut[Unparsed]++
+			if b.Bad == nil {
+				b.Bad = &BadLine{Line: number, Rule: err.Error(), Text: mask(line)}
 			}
 			continue
 		}
-		if l.Time < v.to {
-			b.newest = max(b.newest, l.Time)
+		if l.Time < v.To {
+			b.Newest = max(b.Newest, l.Time)
 		}
 		one, why := v.view(&l)
 		if why != "" {
-			b.leftOut[why]++
+			b.LeftOut[why]++
 			continue
 		}
-		b.views = append(b.views, one)
+		b.Views = append(b.Views, one)
 	}
-	b.missed, v.missed = v.missed, nil
+	b.Missed, v.missed = v.missed, nil
 	b.asked, v.negotiated = v.negotiated, nil
 	return b
 }
@@ -351,20 +357,20 @@ func mask(line []byte) string {
 }
 
 // add counts the views of a batch of log i.
-func (c *counting) add(i int, b batch) {
-	c.lines += b.lines
-	for why, n := range b.leftOut {
+func (c *counting) add(i int, b Batch) {
+	c.lines += b.Lines
+	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
 	}
-	if b.bad != nil && (c.bad == nil || c.badOf == i && b.bad.Line < c.bad.Line) {
-		c.bad, c.badOf = b.bad, i
+	if b.Bad != nil && (c.bad == nil || c.badOf == i && b.Bad.Line < c.bad.Line) {
+		c.bad, c.badOf = b.Bad, i
 	}
 	for _, n := range b.asked {
 		if n.view.Project == c.project {
 			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
 		}
 	}
-	for _, v := range b.views {
+	for _, v := range b.Views {
 		if v.Project != c.project {
 			c.leftOut[Foreign]++
 			continue
@@ -457,8 +463,8 @@ const wholeSite = -1
 
 // negotiation returns that of an agent by its number, or of wholeSite.
 func (c *counting) negotiation() func(agent int32) Negotiation {
-	hasAccept := slices.ContainsFunc(c.viewers, func(v *viewer) bool { return v.hasAccept })
-	hasType := slices.ContainsFunc(c.viewers, func(v *viewer) bool { return v.hasType })
+	hasAccept := slices.ContainsFunc(c.viewers, func(v *Viewer) bool { return v.hasAccept })
+	hasType := slices.ContainsFunc(c.viewers, func(v *Viewer) bool { return v.hasType })
 	markdown, html := map[int32]int{}, map[int32]int{}
 	for _, a := range c.asked {
 		of := []int32{wholeSite, a.agent}

@@ -1,4 +1,4 @@
-package site
+package count
 
 import (
 	"cmp"
@@ -13,6 +13,9 @@ import (
 	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
+
+// DefaultProject is the project of a site whose settings name none.
+const DefaultProject = "prj_site"
 
 // Settings are those of DOCGAUGE_SITE_… that say what a view is.
 type Settings struct {
@@ -77,8 +80,30 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	return r, errors.Join(problems...)
 }
 
+// Parser returns the parser of a log that begins with head.
+func (r *Rules) Parser(head []byte) (*logs.Parser, error) { return r.format.Parser(head) }
+
 // Ranges returns the lists of published addresses.
 func (r *Rules) Ranges() []agents.RangeList { return r.ranges.Lists() }
+
+// Projects are the ids of the projects of a site: those of the settings, then those that sources name.
+func (r *Rules) Projects(sources []logs.Source) (all []string) {
+	for _, h := range r.projects {
+		if !slices.Contains(all, h.project) {
+			all = append(all, h.project)
+		}
+	}
+	lines := len(all) == 0 // lines that are of no source with a project have one of their own
+	for _, s := range sources {
+		if s.Project != "" && !slices.Contains(all, s.Project) {
+			all = append(all, s.Project)
+		}
+	}
+	if lines && slices.ContainsFunc(sources, func(s logs.Source) bool { return s.Project == "" }) {
+		all = slices.Insert(all, 0, DefaultProject)
+	}
+	return all
+}
 
 // listed calls each with the parts of a comma-separated list.
 func listed(text string, each func(string) error) error {

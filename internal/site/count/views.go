@@ -1,9 +1,9 @@
-// Package site counts the readers of any documentation site from its access logs: people and AI
-// apart, exact for every span of days.
+// Package count makes views of the lines of access logs, and counts the readers of any documentation
+// site: people and AI apart, exact for every span of days.
 //
 // A view is a page that a client got; a reader is one client's address and user agent. Neither
 // stays: an address is hashed with a key that nothing keeps before anything is counted.
-package site
+package count
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,8 +92,8 @@ type agentName struct {
 	hosted bool
 }
 
-// vocabulary numbers the pages and agents in the views of all logs.
-type vocabulary struct {
+// Vocabulary numbers the pages and agents in the views of all logs.
+type Vocabulary struct {
 	pages  names[pageName]
 	agents names[agentName]
 	// missed has the month in which a path that is not there was first asked for, by number. Clients can
@@ -104,28 +105,55 @@ type vocabulary struct {
 	invented map[inventor]int
 }
 
-// inventor is the address of a client, and as in vocabulary.known.
+// inventor is the address of a client, and as in Vocabulary.known.
 type inventor struct {
 	client netip.Addr
 	month  facts.Epoch
 }
 
-func newVocabulary() *vocabulary {
-	return &vocabulary{missed: map[int32]facts.Epoch{}, known: map[facts.Epoch]int{}, invented: map[inventor]int{}}
+// NewVocabulary returns one without a name.
+func NewVocabulary() *Vocabulary {
+	return &Vocabulary{missed: map[int32]facts.Epoch{}, known: map[facts.Epoch]int{}, invented: map[inventor]int{}}
 }
 
 // named says that the next name is a new one of a month.
-func (w *vocabulary) named(missed facts.Epoch) {
+func (w *Vocabulary) named(missed facts.Epoch) {
 	w.known[missed]++
 	if missed != 0 {
 		w.missed[int32(len(w.pages.all))] = missed
 	}
 }
 
+// Restore adds the names that an earlier process has numbered, in this order.
+func (w *Vocabulary) Restore(pages []facts.Page, agentsBefore []facts.Agent, projects []string) {
+	for _, p := range pages {
+		w.named(p.Missed)
+		// -1: of a project that the settings name no more
+		w.pages.restore(pageName{int32(slices.Index(projects, p.Project)), p.Path, p.Missed != 0})
+	}
+	for _, a := range agentsBefore {
+		w.agents.restore(agentName{a.Token, agents.Class(a.Class), a.Hosted})
+	}
+}
+
+// After returns the names that follow the first so many pages and agents.
+func (w *Vocabulary) After(pages, agents int, projects []string) (p []facts.Page, a []facts.Agent) {
+	for i, name := range w.pages.all[pages:] {
+		number := int32(pages + i)
+		p = append(p, facts.Page{Number: number, Project: projects[name.project], Path: name.path,
+			Missed: w.missed[number]})
+	}
+	for i, name := range w.agents.all[agents:] {
+		a = append(a, facts.Agent{Number: int32(agents + i), Token: name.token, Class: string(name.class),
+			Hosted: name.hosted})
+	}
+	return p, a
+}
+
 // page returns the number of a page, which a client reads. isOther: it is that of [otherPages],
 // because the page is new and there are too many, or because the client has read too many new
 // pages. So nobody uses up the pages of others by inventing paths, and memory has a bound.
-func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther bool) {
+func (w *Vocabulary) page(p pageName, client netip.Addr) (number int32, isOther bool) {
 	number = w.of(p, inventor{client: client}, maxPages, maxPages/2)
 	if number >= 0 {
 		return number, false
@@ -135,7 +163,7 @@ func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther 
 
 // of returns the number of a name; -1 for a new one if there are most, or if there are more than free and
 // the client has invented too many.
-func (w *vocabulary) of(p pageName, by inventor, most, free int) int32 {
+func (w *Vocabulary) of(p pageName, by inventor, most, free int) int32 {
 	return w.pages.of(p, func() bool {
 		known := w.known[by.month]
 		if known >= most || known >= free && w.invented[by] >= maxInvented {
@@ -149,21 +177,21 @@ func (w *vocabulary) of(p pageName, by inventor, most, free int) int32 {
 	})
 }
 
-// viewer makes views of lines, for one goroutine. What it has seen often it need not look at again.
-type viewer struct {
+// Viewer makes views of lines, for one goroutine. What it has seen often it need not look at again.
+type Viewer struct {
 	*Rules
-	words *vocabulary
-	// identify sets the reader of a view whose day and project are known, from what tells readers apart.
-	identify func(out *view, who []byte) Reason
-	from, to int64 // Unix seconds
-	// project is that of all lines; -1: the lines say it. several: there are others beside it.
-	fixed   int32
-	several bool
-	// all: views that count as no reader's are numbered too, and so are paths that are not there.
-	all bool
+	words *Vocabulary
+	// Identify sets the reader of a view whose day and project are known, from what tells readers apart.
+	Identify func(out *view, who []byte) Reason
+	From, To int64 // Unix seconds
+	// Fixed is the project of all lines; -1: the lines say it. Several: there are others beside it.
+	Fixed   int32
+	Several bool
+	// All: views that count as no reader's are numbered too, and so are paths that are not there.
+	All bool
 	// missed has what was asked for and is not there since the last batch.
 	missed []view
-	// negotiated has, unless all is set, the views whose Accept prefers Markdown, since the last batch.
+	// negotiated has, unless All is set, the views whose Accept prefers Markdown, since the last batch.
 	negotiated []negotiated
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
 	hasAccept, hasType bool
@@ -200,8 +228,9 @@ type knownAgent struct {
 // remembered bounds what a viewer remembers of each kind: clients invent what they like.
 const remembered = 1 << 15
 
-func newViewer(r *Rules, words *vocabulary, from, to int64) *viewer {
-	return &viewer{Rules: r, words: words, from: from, to: to, fixed: -1, several: len(r.projects) > 0,
+// NewViewer returns a viewer of the views from a time on and before another, in Unix seconds.
+func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
+	return &Viewer{Rules: r, words: words, From: from, To: to, Fixed: -1, Several: len(r.projects) > 0,
 		targets: map[string]target{}, clients: map[string]knownAgent{}, accepts: map[string]bool{},
 		busiest: map[netip.Addr]int{}, sample: rand.NewPCG(1, 1)}
 }
@@ -215,7 +244,7 @@ const (
 
 // seen counts one in eight views of an address, as Misra and Gries do: an address with more than
 // one in 64 of them is in the end in the table, with a count that is too small by at most that share.
-func (v *viewer) seen(addr netip.Addr) {
+func (v *Viewer) seen(addr netip.Addr) {
 	if v.sample.Uint64()%sampled != 0 {
 		return
 	}
@@ -245,17 +274,17 @@ func remember[V any](known map[string]V, key []byte, compute func(string) V) V {
 }
 
 // view returns the view of a line, or why it is not one.
-func (v *viewer) view(l *logs.Line) (view, Reason) {
+func (v *Viewer) view(l *logs.Line) (view, Reason) {
 	v.made = view{}
 	out := &v.made
 	isEvent := len(l.Reader) > 0
 	switch {
-	case l.Time < v.from || l.Time >= v.to:
+	case l.Time < v.From || l.Time >= v.To:
 		return *out, Outside
 	case !isEvent && string(l.Method) != "GET":
 		return *out, Method
 	case !isEvent && (l.Status < 200 || l.Status > 299) && l.Status != 304:
-		if v.all && (l.Status == http.StatusNotFound || l.Status == http.StatusGone) {
+		if v.All && (l.Status == http.StatusNotFound || l.Status == http.StatusGone) {
 			v.miss(l)
 		}
 		return *out, Status
@@ -270,16 +299,16 @@ func (v *viewer) view(l *logs.Line) (view, Reason) {
 	} else {
 		client, why = v.byClient(l, out, t.markdown)
 	}
-	if why == "" && !v.all {
+	if why == "" && !v.All {
 		v.hasAccept, v.hasType = v.hasAccept || len(l.Accept) > 0, v.hasType || len(l.Type) > 0
 		if v.prefersMarkdown(l) {
 			v.negotiated = append(v.negotiated, negotiated{*out, bytes.HasPrefix(l.Type, []byte("text/html"))})
 		}
 	}
-	if why != "" || out.Kind == facts.Neither && !v.all {
+	if why != "" || out.Kind == facts.Neither && !v.All {
 		return *out, why
 	}
-	if out.Page = t.number; out.Page < 0 || v.several {
+	if out.Page = t.number; out.Page < 0 || v.Several {
 		var isOther bool
 		if out.Page, isOther = v.words.page(pageName{project: out.Project, path: t.page}, client); !isOther {
 			t.number = out.Page
@@ -290,7 +319,7 @@ func (v *viewer) view(l *logs.Line) (view, Reason) {
 }
 
 // place sets the day and project of a line, and returns what it asks for.
-func (v *viewer) place(l *logs.Line, out *view) (t target, why Reason) {
+func (v *Viewer) place(l *logs.Line, out *view) (t target, why Reason) {
 	path := pathOf(l.Target)
 	if len(path) == 0 || v.assets.have(path) {
 		return t, Asset
@@ -312,7 +341,7 @@ func (v *viewer) place(l *logs.Line, out *view) (t target, why Reason) {
 
 // miss keeps a line whose path is not there, if it could be a page's and an agent asked for it: once of
 // its reader and once of the reader's network, because what a single network asks for is not shown.
-func (v *viewer) miss(l *logs.Line) {
+func (v *Viewer) miss(l *logs.Line) {
 	var out view
 	t, why := v.place(l, &out)
 	if why != "" || !plainPage(t.page) {
@@ -350,7 +379,7 @@ func guesses(a *agents.Agent, markdown bool) bool {
 }
 
 // event completes the view of an event of the sandbox, which says itself whose it is.
-func (v *viewer) event(l *logs.Line, out *view) Reason {
+func (v *Viewer) event(l *logs.Line, out *view) Reason {
 	switch string(l.Kind) {
 	case "human":
 		out.Kind = facts.Human
@@ -367,7 +396,7 @@ func (v *viewer) event(l *logs.Line, out *view) Reason {
 }
 
 // byClient completes a view with its reader, and returns the client's address, of IPv6 the network.
-func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, Reason) {
+func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, Reason) {
 	addr, a, why := v.clientOf(l)
 	if why != "" {
 		return addr, why
@@ -387,7 +416,7 @@ func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 }
 
 // clientOf returns the address and the agent of a line, unless it counts nowhere.
-func (v *viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reason) {
+func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reason) {
 	addr, ok := v.client(l)
 	if !ok {
 		return addr, a, Client
@@ -403,7 +432,7 @@ func (v *viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reas
 }
 
 // agentOf returns the agent that a user agent names.
-func (v *viewer) agentOf(userAgent []byte) knownAgent {
+func (v *Viewer) agentOf(userAgent []byte) knownAgent {
 	return remember(v.clients, userAgent, func(text string) knownAgent {
 		known := knownAgent{agent: v.agents.Match(text), number: facts.Browser, digest: sha256.Sum256([]byte(text))}
 		if known.agent != nil {
@@ -417,11 +446,11 @@ func (v *viewer) agentOf(userAgent []byte) knownAgent {
 }
 
 // asksForMarkdown reports whether a line does, by its path or otherwise.
-func (v *viewer) asksForMarkdown(l *logs.Line, byPath bool) bool {
+func (v *Viewer) asksForMarkdown(l *logs.Line, byPath bool) bool {
 	return byPath || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
 }
 
-func (v *viewer) prefersMarkdown(l *logs.Line) bool {
+func (v *Viewer) prefersMarkdown(l *logs.Line) bool {
 	return len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
 }
 
@@ -435,9 +464,9 @@ func networkOf(addr netip.Addr) (client netip.Addr, bytes []byte) {
 }
 
 // projectOf returns the number of the project of a line.
-func (v *viewer) projectOf(l *logs.Line, page string) (int32, bool) {
-	if v.fixed >= 0 {
-		return v.fixed, true
+func (v *Viewer) projectOf(l *logs.Line, page string) (int32, bool) {
+	if v.Fixed >= 0 {
+		return v.Fixed, true
 	}
 	if len(v.projects) == 0 {
 		return 0, true
@@ -466,7 +495,7 @@ func (v *viewer) projectOf(l *logs.Line, page string) (int32, bool) {
 
 // client returns the address of the reader: behind a proxy of the site's own, the right-most of
 // X-Forwarded-For that is not one of them.
-func (v *viewer) client(l *logs.Line) (netip.Addr, bool) {
+func (v *Viewer) client(l *logs.Line) (netip.Addr, bool) {
 	addr, ok := parseAddr(l.Client)
 	if len(l.Client) > 0 && (!ok || !contains(v.proxies, addr)) {
 		return addr, ok
@@ -526,9 +555,9 @@ func parseIPv4(text []byte) (netip.Addr, bool) {
 
 // reader sets the reader of a view: a client's network and the digest of its user agent, which is known
 // and shorter; or a network alone.
-func (v *viewer) reader(out *view, network, who []byte) Reason {
+func (v *Viewer) reader(out *view, network, who []byte) Reason {
 	v.scratch = append(append(append(v.scratch[:0], byte(len(network))), network...), who...)
-	return v.identify(out, v.scratch)
+	return v.Identify(out, v.scratch)
 }
 
 // once identifies readers under one key.
