@@ -17,7 +17,7 @@ import (
 // DefaultProject is the project of a site whose settings name none.
 const DefaultProject = "prj_site"
 
-// Settings are those of DOCGAUGE_SITE_… that say what a view is.
+// Settings are the settings DOCGAUGE_SITE_… that say what a view is.
 type Settings struct {
 	LogFormat  string
 	Projects   string // id=host[/prefix],…; empty: every line is of one site
@@ -41,7 +41,7 @@ type Rules struct {
 	ranges   *agents.Ranges
 }
 
-// host is where pages of a project are. A project can have several.
+// host is a host and path prefix with pages of a project. A project can have several.
 type host struct {
 	project, name, prefix string
 	number                int32 // of the project, in the order in which the settings name them
@@ -86,36 +86,23 @@ func (r *Rules) Parser(head []byte) (*logs.Parser, error) { return r.format.Pars
 // Ranges returns the lists of published addresses.
 func (r *Rules) Ranges() []agents.RangeList { return r.ranges.Lists() }
 
-// Projects are the ids of the projects of a site: those of the settings, then those that sources name.
+// Projects returns the ids of the projects of a site: first from the settings, then from the sources.
 func (r *Rules) Projects(sources []logs.Source) (all []string) {
 	for _, h := range r.projects {
 		if !slices.Contains(all, h.project) {
 			all = append(all, h.project)
 		}
 	}
-	lines := len(all) == 0 // lines that are of no source with a project have one of their own
+	hasDefault := len(all) == 0 // lines without a project belong to DefaultProject
 	for _, s := range sources {
 		if s.Project != "" && !slices.Contains(all, s.Project) {
 			all = append(all, s.Project)
 		}
 	}
-	if lines && slices.ContainsFunc(sources, func(s logs.Source) bool { return s.Project == "" }) {
+	if hasDefault && slices.ContainsFunc(sources, func(s logs.Source) bool { return s.Project == "" }) {
 		all = slices.Insert(all, 0, DefaultProject)
 	}
 	return all
-}
-
-// listed calls each with the parts of a comma-separated list.
-func listed(text string, each func(string) error) error {
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		if err := each(part); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func parseProjects(text string) (all []host, err error) {
@@ -138,103 +125,4 @@ func parseProjects(text string) (all []host, err error) {
 		return nil
 	})
 	return all, err
-}
-
-// ParseNetworks reads a comma-separated list of networks and addresses.
-func ParseNetworks(text string) (all []netip.Prefix, err error) {
-	err = listed(text, func(part string) error {
-		p, err := parseNetwork(part)
-		all = append(all, p)
-		return err
-	})
-	return all, err
-}
-
-// parseNetwork reads 192.0.2.0/24, 2001:db8::/32 or a single address.
-func parseNetwork(text string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(text)
-	if addr, bad := netip.ParseAddr(text); bad == nil {
-		addr = addr.Unmap().WithZone("")
-		return netip.PrefixFrom(addr, addr.BitLen()), nil
-	}
-	if err != nil {
-		return p, fmt.Errorf("%.60q: want a network such as 192.0.2.0/24, or an address", text)
-	}
-	if p.Addr().Is4In6() { // clients are compared as IPv4
-		const mapped = 96
-		if p.Bits() < mapped {
-			return p, fmt.Errorf("%.60q: contains more than IPv4 addresses and matches no client: write 0.0.0.0/0 or ::/0",
-				text)
-		}
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
-	}
-	return p.Masked(), nil
-}
-
-// exclusions are views that are not of readers.
-type exclusions struct {
-	networks   []netip.Prefix
-	paths      []string // or the beginnings of paths, before an asterisk, spelled as pages are
-	userAgents []string // or parts of them, in lower case
-}
-
-// parseExclusions refuses an exclusion that no view can match.
-func parseExclusions(text string, not assets) (e exclusions, err error) {
-	err = listed(text, func(part string) error {
-		agent, isAgent := strings.CutPrefix(part, "agent:")
-		switch {
-		case isAgent && agent != "":
-			e.userAgents = append(e.userAgents, strings.ToLower(agent))
-		case part[0] == '/':
-			path, star := strings.CutSuffix(part, "*")
-			switch {
-			case strings.ContainsAny(path, "?#*"):
-				return fmt.Errorf("%.60q: matches no view: write a path without its query, and * only at the end", part)
-			case len(path) > maxPath:
-				return fmt.Errorf("%.60q…: matches no view: want a path of at most %d bytes", part, maxPath)
-			case !star && not.have([]byte(path)):
-				return fmt.Errorf("%.60q: matches no view, because DOCGAUGE_SITE_ASSETS leaves it out already: remove it",
-					part)
-			}
-			path = spell([]byte(path))
-			if star {
-				path += "*"
-			}
-			e.paths = append(e.paths, path)
-		default:
-			p, err := parseNetwork(part)
-			if err != nil {
-				return fmt.Errorf("%w; or a path that begins with / (and may end with *), or agent:text", err)
-			}
-			e.networks = append(e.networks, p)
-		}
-		return nil
-	})
-	return e, err
-}
-
-// havePath reports whether a path is excluded, as it was asked for or as the page that it names. What is
-// excluded below a folder includes the page of the folder.
-func (e exclusions) havePath(path []byte, page string) bool {
-	if len(e.paths) == 0 {
-		return false
-	}
-	asked := spell(path)
-	for _, excluded := range e.paths {
-		begin, isBegin := strings.CutSuffix(excluded, "*")
-		if asked == excluded || page == excluded || isBegin &&
-			(strings.HasPrefix(asked, begin) || strings.HasPrefix(page, begin) || page+"/" == begin) {
-			return true
-		}
-	}
-	return false
-}
-
-func contains(networks []netip.Prefix, addr netip.Addr) bool {
-	for _, n := range networks {
-		if n.Contains(addr) {
-			return true
-		}
-	}
-	return false
 }

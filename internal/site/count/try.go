@@ -25,7 +25,7 @@ type Tried struct {
 	Accept         bool           // whether a line has the header
 }
 
-// leastParsed is the share of lines below which the format cannot be that of the log.
+// leastParsed is the share of lines that must follow a format.
 const leastParsed = 0.95
 
 // errEnough ends a look at a log.
@@ -140,12 +140,12 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 		t.Lines++
 		if err == nil {
 			t.Parsed++
-			at := time.Unix(l.Time, 0).UTC()
-			if t.Parsed == 1 || at.Before(t.Oldest) {
-				t.Oldest = at
+			written := time.Unix(l.Time, 0).UTC()
+			if t.Parsed == 1 || written.Before(t.Oldest) {
+				t.Oldest = written
 			}
-			if at.After(t.Newest) {
-				t.Newest = at
+			if written.After(t.Newest) {
+				t.Newest = written
 			}
 			host, _, _ := strings.Cut(strings.ToLower(string(l.Host)), ":")
 			if host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" {

@@ -7,15 +7,10 @@ package count
 
 import (
 	"bytes"
-	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/binary"
-	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -30,185 +25,45 @@ type Reason string
 // The reasons, in the order in which they are looked for.
 const (
 	Unparsed Reason = "unparsed" // not of the log's format, or too long
-	Outside  Reason = "outside"  // not in the days asked for
+	Outside  Reason = "outside"  // not in the requested days
 	Method   Reason = "method"   // not GET
-	Status   Reason = "status"   // facts.Neither 2xx nor 304
+	Status   Reason = "status"   // neither 2xx nor 304
 	Asset    Reason = "asset"    // an image, a style, a script; not a page
-	Foreign  Reason = "project"  // of another host or path than the projects'
+	Foreign  Reason = "project"  // another host or path than the projects have
 	Client   Reason = "client"   // without an address
 	Excluded Reason = "excluded" // DOCGAUGE_SITE_EXCLUDE
 	Spoofed  Reason = "spoofed"  // claims to be an agent that its address is not
-	Late     Reason = "late"     // of a month whose keys have been destroyed
+	Late     Reason = "late"     // the keys of its month have been destroyed
 )
 
-// view is one page that one reader got. To count once, Readers is the beginning of one hash.
+// view is one page that one reader got. Where logs are counted once, Readers is the beginning of one hash.
 type view = facts.View
 
-// names numbers names in the order in which they came. It may be used by several goroutines.
-type names[K comparable] struct {
-	mu     sync.Mutex
-	number map[K]int32
-	all    []K
-}
-
-// of returns the number of a name. Of a new one it asks first whether it may be had: if not, it
-// returns -1. It asks one goroutine at a time.
-func (n *names[K]) of(name K, mayHave func() bool) int32 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if i, ok := n.number[name]; ok {
-		return i
-	}
-	if mayHave != nil && !mayHave() {
-		return -1
-	}
-	if n.number == nil {
-		n.number = map[K]int32{}
-	}
-	i := int32(len(n.all))
-	n.number[name], n.all = i, append(n.all, name)
-	return i
-}
-
-// restore adds the next name that an earlier process has numbered.
-func (n *names[K]) restore(name K) {
-	if n.number == nil {
-		n.number = map[K]int32{}
-	}
-	n.number[name], n.all = int32(len(n.all)), append(n.all, name)
-}
-
-// pageName is a page of a project, or a path that is not there.
-type pageName struct {
-	project int32
-	path    string
-	missed  bool
-}
-
-// agentName is an agent as the table had it when a view was read.
-type agentName struct {
-	token  string
-	class  agents.Class
-	hosted bool
-}
-
-// Vocabulary numbers the pages and agents in the views of all logs.
-type Vocabulary struct {
-	pages  names[pageName]
-	agents names[agentName]
-	// missed has the month in which a path that is not there was first asked for, by number. Clients can
-	// invent such paths for ever, so that each month has its own bound.
-	missed map[int32]facts.Epoch
-	// known counts the pages, at 0, and the paths of each month that are not there.
-	known map[facts.Epoch]int
-	// invented counts those that nobody had asked for before, by who did.
-	invented map[inventor]int
-}
-
-// inventor is the address of a client, and as in Vocabulary.known.
-type inventor struct {
-	client netip.Addr
-	month  facts.Epoch
-}
-
-// NewVocabulary returns one without a name.
-func NewVocabulary() *Vocabulary {
-	return &Vocabulary{missed: map[int32]facts.Epoch{}, known: map[facts.Epoch]int{}, invented: map[inventor]int{}}
-}
-
-// named says that the next name is a new one of a month.
-func (w *Vocabulary) named(missed facts.Epoch) {
-	w.known[missed]++
-	if missed != 0 {
-		w.missed[int32(len(w.pages.all))] = missed
-	}
-}
-
-// Restore adds the names that an earlier process has numbered, in this order.
-func (w *Vocabulary) Restore(pages []facts.Page, agentsBefore []facts.Agent, projects []string) {
-	for _, p := range pages {
-		w.named(p.Missed)
-		// -1: of a project that the settings name no more
-		w.pages.restore(pageName{int32(slices.Index(projects, p.Project)), p.Path, p.Missed != 0})
-	}
-	for _, a := range agentsBefore {
-		w.agents.restore(agentName{a.Token, agents.Class(a.Class), a.Hosted})
-	}
-}
-
-// After returns the names that follow the first so many pages and agents.
-func (w *Vocabulary) After(pages, agents int, projects []string) (p []facts.Page, a []facts.Agent) {
-	for i, name := range w.pages.all[pages:] {
-		number := int32(pages + i)
-		p = append(p, facts.Page{Number: number, Project: projects[name.project], Path: name.path,
-			Missed: w.missed[number]})
-	}
-	for i, name := range w.agents.all[agents:] {
-		a = append(a, facts.Agent{Number: int32(agents + i), Token: name.token, Class: string(name.class),
-			Hosted: name.hosted})
-	}
-	return p, a
-}
-
-// page returns the number of a page, which a client reads. isOther: it is that of [otherPages],
-// because the page is new and there are too many, or because the client has read too many new
-// pages. So nobody uses up the pages of others by inventing paths, and memory has a bound.
-func (w *Vocabulary) page(p pageName, client netip.Addr) (number int32, isOther bool) {
-	number = w.of(p, inventor{client: client}, maxPages, maxPages/2)
-	if number >= 0 {
-		return number, false
-	}
-	return w.pages.of(pageName{project: p.project, path: otherPages}, nil), true
-}
-
-// of returns the number of a name; -1 for a new one if there are most, or if there are more than free and
-// the client has invented too many.
-func (w *Vocabulary) of(p pageName, by inventor, most, free int) int32 {
-	return w.pages.of(p, func() bool {
-		known := w.known[by.month]
-		if known >= most || known >= free && w.invented[by] >= maxInvented {
-			return false
-		}
-		w.named(by.month)
-		if by.client.IsValid() { // else a log that only the operator writes
-			w.invented[by]++
-		}
-		return true
-	})
-}
-
-// Viewer makes views of lines, for one goroutine. What it has seen often it need not look at again.
+// Viewer makes views of lines, for one goroutine. It caches what repeats: targets, user agents and Accept headers.
 type Viewer struct {
 	*Rules
 	words *Vocabulary
 	// Identify sets the reader of a view whose day and project are known, from what tells readers apart.
 	Identify func(out *view, who []byte) Reason
 	From, To int64 // Unix seconds
-	// Fixed is the project of all lines; -1: the lines say it. Several: there are others beside it.
+	// Fixed is the project of all lines; -1: each line says its project. Several says that a site has more projects.
 	Fixed   int32
 	Several bool
-	// All: views that count as no reader's are numbered too, and so are paths that are not there.
+	// All includes views by agents that are not readers, and missed paths.
 	All bool
-	// missed has what was asked for and is not there since the last batch.
+	// missed has the missed paths since the last batch.
 	missed []view
-	// negotiated has, unless All is set, the views whose Accept prefers Markdown, since the last batch.
+	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
 	negotiated []negotiated
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
 	hasAccept, hasType bool
 
 	targets map[string]target
-	clients map[string]knownAgent
+	clients map[string]matchedAgent
 	accepts map[string]bool
-	made    view               // of the present line; a local one would be on the heap
-	busiest map[netip.Addr]int // of the views, at most: see seen
-	sample  *rand.PCG
+	current view // of the present line; a local variable would be on the heap
+	busiest *busiest
 	scratch []byte
-}
-
-// negotiated is a view whose Accept prefers Markdown, and whether the answer was HTML.
-type negotiated struct {
-	view view
-	html bool
 }
 
 type target struct {
@@ -218,65 +73,41 @@ type target struct {
 	number   int32 // of the page in the only project, -1 if not yet known
 }
 
-type knownAgent struct {
+type matchedAgent struct {
 	agent    *agents.Agent
 	number   int32
 	excluded bool
 	digest   [sha256.Size]byte // of the user agent
 }
 
-// remembered bounds what a viewer remembers of each kind: clients invent what they like.
-const remembered = 1 << 15
+// maxCached bounds each cache of a viewer: clients invent what they like.
+const maxCached = 1 << 15
 
-// NewViewer returns a viewer of the views from a time on and before another, in Unix seconds.
+// NewViewer returns a viewer of the lines from a time on and before another, in Unix seconds.
 func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, Fixed: -1, Several: len(r.projects) > 0,
-		targets: map[string]target{}, clients: map[string]knownAgent{}, accepts: map[string]bool{},
-		busiest: map[netip.Addr]int{}, sample: rand.NewPCG(1, 1)}
+		targets: map[string]target{}, clients: map[string]matchedAgent{}, accepts: map[string]bool{},
+		busiest: newBusiest()}
 }
 
-const (
-	// addresses is how many of the busiest addresses are counted.
-	addresses = 64
-	// sampled is of how many views one is looked at for that.
-	sampled = 8
-)
-
-// seen counts one in eight views of an address, as Misra and Gries do: an address with more than
-// one in 64 of them is in the end in the table, with a count that is too small by at most that share.
-func (v *Viewer) seen(addr netip.Addr) {
-	if v.sample.Uint64()%sampled != 0 {
-		return
-	}
-	if _, known := v.busiest[addr]; known || len(v.busiest) < addresses {
-		v.busiest[addr]++
-		return
-	}
-	for a, n := range v.busiest {
-		if v.busiest[a] = n - 1; n == 1 {
-			delete(v.busiest, a)
-		}
-	}
-}
-
-// remember returns the value of a key, computed if it is not known.
-func remember[V any](known map[string]V, key []byte, compute func(string) V) V {
-	v, ok := known[string(key)]
+// cached returns the value of a key, which it computes if the cache lacks it.
+func cached[V any](cache map[string]V, key []byte, compute func(string) V) V {
+	v, ok := cache[string(key)]
 	if !ok {
-		if len(known) >= remembered {
-			clear(known)
+		if len(cache) >= maxCached {
+			clear(cache)
 		}
-		own := string(key)
-		v = compute(own)
-		known[own] = v
+		text := string(key)
+		v = compute(text)
+		cache[text] = v
 	}
 	return v
 }
 
 // view returns the view of a line, or why it is not one.
 func (v *Viewer) view(l *logs.Line) (view, Reason) {
-	v.made = view{}
-	out := &v.made
+	v.current = view{}
+	out := &v.current
 	isEvent := len(l.Reader) > 0
 	switch {
 	case l.Time < v.From || l.Time >= v.To:
@@ -289,7 +120,7 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 		}
 		return *out, Status
 	}
-	t, why := v.place(l, out)
+	t, why := v.locate(l, out)
 	if why != "" {
 		return *out, why
 	}
@@ -318,13 +149,13 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 	return *out, ""
 }
 
-// place sets the day and project of a line, and returns what it asks for.
-func (v *Viewer) place(l *logs.Line, out *view) (t target, why Reason) {
+// locate sets the day and project of a line, and returns its target.
+func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
 	path := pathOf(l.Target)
 	if len(path) == 0 || v.assets.have(path) {
 		return t, Asset
 	}
-	t = remember(v.targets, path, func(text string) target {
+	t = cached(v.targets, path, func(text string) target {
 		page, markdown := pageOf([]byte(text))
 		return target{page: page, markdown: markdown, excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
@@ -339,11 +170,11 @@ func (v *Viewer) place(l *logs.Line, out *view) (t target, why Reason) {
 	return t, ""
 }
 
-// miss keeps a line whose path is not there, if it could be a page's and an agent asked for it: once of
-// its reader and once of the reader's network, because what a single network asks for is not shown.
+// miss records a line with a missed path, if the path could name a page and an agent asked for it: once for
+// the reader and once for the reader's network, because a path that a single network asks for is not shown.
 func (v *Viewer) miss(l *logs.Line) {
 	var out view
-	t, why := v.place(l, &out)
+	t, why := v.locate(l, &out)
 	if why != "" || !plainPage(t.page) {
 		return
 	}
@@ -352,22 +183,22 @@ func (v *Viewer) miss(l *logs.Line) {
 		return
 	}
 	client, network := networkOf(addr)
-	out.Page = v.words.of(pageName{project: out.Project, path: t.page, missed: true},
+	out.Page = v.words.admit(pageName{project: out.Project, path: t.page, missed: true},
 		inventor{client, facts.EpochOf(out.Day)}, maxMisses, 0)
 	if out.Page < 0 {
 		return
 	}
 	out.Agent, out.Kind = a.number, facts.Missed
-	its := out
-	its.Agent = facts.Network
+	byNetwork := out
+	byNetwork.Agent = facts.Network
 	largest := network[:len(network)*3/4] // of 4 bytes 3, of 8 bytes 6: a /24, a /48
-	if v.reader(&out, network, a.digest[:]) == "" && v.reader(&its, largest, nil) == "" {
-		v.missed = append(v.missed, out, its)
+	if v.reader(&out, network, a.digest[:]) == "" && v.reader(&byNetwork, largest, nil) == "" {
+		v.missed = append(v.missed, out, byNetwork)
 	}
 }
 
-// guesses reports whether what an agent asks for in vain is kept. Scanners call themselves a browser, an
-// HTTP library or nothing that is known: of those only who asks for Markdown counts.
+// guesses reports whether an agent's missed paths are recorded. Scanners call themselves a browser, an
+// HTTP library or an unknown name: those count only where they ask for Markdown.
 func guesses(a *agents.Agent, markdown bool) bool {
 	switch {
 	case a == nil, a.Class == agents.Tool:
@@ -378,7 +209,7 @@ func guesses(a *agents.Agent, markdown bool) bool {
 	return true
 }
 
-// event completes the view of an event of the sandbox, which says itself whose it is.
+// event completes the view of an event of the sandbox, which names its reader.
 func (v *Viewer) event(l *logs.Line, out *view) Reason {
 	switch string(l.Kind) {
 	case "human":
@@ -395,7 +226,7 @@ func (v *Viewer) event(l *logs.Line, out *view) Reason {
 	return v.reader(out, []byte("event"), l.Reader)
 }
 
-// byClient completes a view with its reader, and returns the client's address, of IPv6 the network.
+// byClient completes a view with its reader, and returns the client's address, or network of IPv6.
 func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, Reason) {
 	addr, a, why := v.clientOf(l)
 	if why != "" {
@@ -409,14 +240,14 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	default:
 		out.Kind = facts.Neither
 	}
-	v.seen(addr)
+	v.busiest.add(addr)
 	addr, network := networkOf(addr)
 	out.Agent = a.number
 	return addr, v.reader(out, network, a.digest[:])
 }
 
 // clientOf returns the address and the agent of a line, unless it counts nowhere.
-func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reason) {
+func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Reason) {
 	addr, ok := v.client(l)
 	if !ok {
 		return addr, a, Client
@@ -432,35 +263,26 @@ func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reas
 }
 
 // agentOf returns the agent that a user agent names.
-func (v *Viewer) agentOf(userAgent []byte) knownAgent {
-	return remember(v.clients, userAgent, func(text string) knownAgent {
-		known := knownAgent{agent: v.agents.Match(text), number: facts.Browser, digest: sha256.Sum256([]byte(text))}
-		if known.agent != nil {
-			known.number = v.words.agents.of(agentName{known.agent.Token, known.agent.Class, known.agent.Hosted}, nil)
+func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
+	return cached(v.clients, userAgent, func(text string) matchedAgent {
+		a := matchedAgent{agent: v.agents.Match(text), number: facts.Browser, digest: sha256.Sum256([]byte(text))}
+		if a.agent != nil {
+			a.number = v.words.agents.number(agentName{a.agent.Token, a.agent.Class, a.agent.Hosted}, nil)
 		}
 		for _, part := range v.exclude.userAgents {
-			known.excluded = known.excluded || strings.Contains(strings.ToLower(text), part)
+			a.excluded = a.excluded || strings.Contains(strings.ToLower(text), part)
 		}
-		return known
+		return a
 	})
 }
 
-// asksForMarkdown reports whether a line does, by its path or otherwise.
+// asksForMarkdown reports whether a line asks for Markdown, by its path or otherwise.
 func (v *Viewer) asksForMarkdown(l *logs.Line, byPath bool) bool {
 	return byPath || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
 }
 
 func (v *Viewer) prefersMarkdown(l *logs.Line) bool {
-	return len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
-}
-
-// networkOf returns what of an address is a client's, as an address and as bytes: of IPv6 a whole /64.
-func networkOf(addr netip.Addr) (client netip.Addr, bytes []byte) {
-	bits := addr.As16()
-	if addr.Is4() {
-		return addr, bits[12:]
-	}
-	return netip.AddrFrom16([16]byte(append(bits[:8:8], make([]byte, 8)...))), bits[:8]
+	return len(l.Accept) > 0 && cached(v.accepts, l.Accept, prefersMarkdown)
 }
 
 // projectOf returns the number of the project of a line.
@@ -493,8 +315,8 @@ func (v *Viewer) projectOf(l *logs.Line, page string) (int32, bool) {
 	return 0, false
 }
 
-// client returns the address of the reader: behind a proxy of the site's own, the right-most of
-// X-Forwarded-For that is not one of them.
+// client returns the address of the reader: behind the site's proxies, the right-most of
+// X-Forwarded-For that is none of their addresses.
 func (v *Viewer) client(l *logs.Line) (netip.Addr, bool) {
 	addr, ok := parseAddr(l.Client)
 	if len(l.Client) > 0 && (!ok || !contains(v.proxies, addr)) {
@@ -514,45 +336,6 @@ func (v *Viewer) client(l *logs.Line) (netip.Addr, bool) {
 	return addr, addr.IsValid()
 }
 
-// parseAddr reads an address, which may have a port, as some proxies write it.
-func parseAddr(text []byte) (netip.Addr, bool) {
-	if addr, ok := parseIPv4(text); ok {
-		return addr, true
-	}
-	if len(text) > 64 {
-		return netip.Addr{}, false
-	}
-	addr, err := netip.ParseAddr(string(text))
-	if err != nil {
-		var with netip.AddrPort
-		with, err = netip.ParseAddrPort(string(text))
-		addr = with.Addr()
-	}
-	return addr.Unmap().WithZone(""), err == nil
-}
-
-// parseIPv4 reads four numbers: most addresses are that, and it needs no memory.
-func parseIPv4(text []byte) (netip.Addr, bool) {
-	var four [4]byte
-	i, digits, n := 0, 0, 0
-	for _, c := range text {
-		switch {
-		case c >= '0' && c <= '9' && digits < 3 && (digits != 1 || n != 0):
-			n, digits = n*10+int(c-'0'), digits+1
-		case c == '.' && digits > 0 && i < 3 && n < 256:
-			four[i] = byte(n)
-			i, digits, n = i+1, 0, 0
-		default:
-			return netip.Addr{}, false
-		}
-	}
-	if i != 3 || digits == 0 || n > 255 {
-		return netip.Addr{}, false
-	}
-	four[3] = byte(n)
-	return netip.AddrFrom4(four), true
-}
-
 // reader sets the reader of a view: a client's network and the digest of its user agent, which is known
 // and shorter; or a network alone.
 func (v *Viewer) reader(out *view, network, who []byte) Reason {
@@ -560,15 +343,8 @@ func (v *Viewer) reader(out *view, network, who []byte) Reason {
 	return v.Identify(out, v.scratch)
 }
 
-// once identifies readers under one key.
-func once(secret []byte) func(*view, []byte) Reason {
-	mac := hmac.New(sha256.New, secret)
-	var sum []byte
-	return func(out *view, who []byte) Reason {
-		mac.Reset()
-		mac.Write(who)
-		sum = mac.Sum(sum[:0])
-		out.Readers = [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
-		return ""
-	}
+// negotiated is a view whose Accept prefers Markdown, and whether the answer was HTML.
+type negotiated struct {
+	view view
+	html bool
 }

@@ -4,21 +4,20 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
@@ -36,13 +35,13 @@ type Options struct {
 	ByDay bool
 	// Project counts one of several projects.
 	Project string
-	// Now bounds the days: nobody has read tomorrow.
+	// Now bounds the days: lines of the day after tomorrow are not counted.
 	Now analytics.Date
 	// Stdin is the log named -.
 	Stdin io.Reader
 }
 
-// Report is the readers of a site in some days.
+// Report has the readers of a site in some days.
 type Report struct {
 	From   analytics.Date   `json:"from"`
 	To     analytics.Date   `json:"to"` // exclusive
@@ -51,7 +50,7 @@ type Report struct {
 	Agents []agentReaders   `json:"agents"`
 	Negotiation
 	Days []dayTotals `json:"days,omitempty"`
-	// Lines counts those read, Views those that are views, also by agents that do not count as readers.
+	// Lines counts the lines that were read. Views counts the views, also by agents that do not count as readers.
 	Lines   int            `json:"lines"`
 	Views   int            `json:"views"`
 	LeftOut map[Reason]int `json:"left_out"`
@@ -60,20 +59,13 @@ type Report struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Negotiation is of readers whose Accept preferred Markdown. nil: the log lacks the header that says it.
-type Negotiation struct {
-	Markdown *int `json:"markdown_readers,omitempty"`
-	// HTML are those of them who got HTML, at least once.
-	HTML *int `json:"html_readers,omitempty"`
-}
-
-// dayTotals is the readers of a day.
+// dayTotals has the readers of a day.
 type dayTotals struct {
 	Day analytics.Date `json:"day"`
 	analytics.Totals
 }
 
-// agentReaders is the clients of an agent: each an address and a user agent.
+// agentReaders has the clients of an agent. A client is an address and a user agent.
 type agentReaders struct {
 	Agent    string             `json:"agent"`
 	Class    agents.Class       `json:"class"`
@@ -82,14 +74,6 @@ type agentReaders struct {
 	Visitors int                `json:"visitors"`
 	Requests int                `json:"requests"`
 	Negotiation
-}
-
-// BadLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
-type BadLine struct {
-	Source string `json:"source"`
-	Line   int    `json:"line"`
-	Rule   string `json:"rule"`
-	Text   string `json:"masked"`
 }
 
 // Count counts the readers in logs: files, plain or compressed, or - for Options.Stdin. It keeps
@@ -145,39 +129,13 @@ type counting struct {
 	views    int
 	from, to analytics.Date
 	bad      *BadLine
-	badOf    int
+	badLog   int
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
 }
 
-type askedReader struct {
-	agent int32
-	html  bool
-}
-
-// Batch has the views of one chunk, and why its other lines are not views.
-type Batch struct {
-	Lines   int
-	Newest  int64 // Unix seconds; 0: no line has a time
-	Views   []view
-	Missed  []view // of lines that are left out
-	LeftOut map[Reason]int
-	Bad     *BadLine
-
-	asked []negotiated
-}
-
-// freeViews are views of batches that have been counted: their memory is used again.
-var freeViews sync.Pool
-
-// Free gives the memory of the views back.
-func (b *Batch) Free() {
-	b.Views = b.Views[:0]
-	freeViews.Put(&b.Views)
-}
-
-// HeadSize is how much of a log its format is found out from.
+// HeadSize is the number of bytes at the beginning of a log that its format is recognized from.
 const HeadSize = 64 << 10
 
 // read counts one log. Chunks are parsed in parallel, and counted one after the other.
@@ -231,10 +189,10 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	})
 	workers, _ := errgroup.WithContext(gctx)
 	for _, v := range c.viewers {
-		own := parser.Clone()
+		p := parser.Clone()
 		workers.Go(func() error {
 			for chunk := range chunks {
-				b := v.Batch(own, chunk)
+				b := v.Batch(p, chunk)
 				chunk.Free()
 				select {
 				case batches <- b:
@@ -291,79 +249,14 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// Batch reads the lines of a chunk.
-func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
-	b := Batch{Lines: c.TooLong, LeftOut: map[Reason]int{}}
-	if free, ok := freeViews.Get().(*[]view); ok {
-		b.Views = *free
-	}
-	if c.TooLong > 0 {
-		b.LeftOut[Unparsed] = c.TooLong
-		b.Bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
-	}
-	var l logs.Line
-	for number := c.First; len(c.Text) > 0; number++ {
-		var line []byte
-		line, c.Text, _ = bytes.Cut(c.Text, []byte("\n"))
-		line = bytes.TrimSuffix(line, []byte("\r"))
-		if len(line) == 0 {
-			continue
-		}
-		ok, err := p.Parse(line, &l)
-		if !ok && err == nil {
-			continue
-		}
-		b.Lines++
-		if err != nil {
-			b.LeftOut[Unparsed]++
-			if b.Bad == nil {
-				b.Bad = &BadLine{Line: number, Rule: err.Error(), Text: mask(line)}
-			}
-			continue
-		}
-		if l.Time < v.To {
-			b.Newest = max(b.Newest, l.Time)
-		}
-		one, why := v.view(&l)
-		if why != "" {
-			b.LeftOut[why]++
-			continue
-		}
-		b.Views = append(b.Views, one)
-	}
-	b.Missed, v.missed = v.missed, nil
-	b.asked, v.negotiated = v.negotiated, nil
-	return b
-}
-
-// mask returns the form of a line without what it says: letters are a, digits 0.
-func mask(line []byte) string {
-	const most = 160
-	form := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsDigit(r):
-			return '0'
-		case unicode.IsLetter(r):
-			return 'a'
-		case r == unicode.ReplacementChar || !unicode.IsPrint(r):
-			return '.'
-		}
-		return r
-	}, string(line[:min(len(line), 4*most)]))
-	if runes := []rune(form); len(runes) > most {
-		form = string(runes[:most]) + "…"
-	}
-	return form
-}
-
 // add counts the views of a batch of log i.
 func (c *counting) add(i int, b Batch) {
 	c.lines += b.Lines
 	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
 	}
-	if b.Bad != nil && (c.bad == nil || c.badOf == i && b.Bad.Line < c.bad.Line) {
-		c.bad, c.badOf = b.Bad, i
+	if b.Bad != nil && (c.bad == nil || c.badLog == i && b.Bad.Line < c.bad.Line) {
+		c.bad, c.badLog = b.Bad, i
 	}
 	for _, n := range b.asked {
 		if n.view.Project == c.project {
@@ -424,7 +317,7 @@ func (c *counting) report(paths []string) *Report {
 		r.To, r.From = *c.To, min(r.From, *c.To)
 	}
 	if c.bad != nil {
-		c.bad.Source = paths[c.badOf]
+		c.bad.Source = paths[c.badLog]
 	}
 	names := make([]string, len(c.words.pages.all))
 	for i, page := range c.words.pages.all {
@@ -443,13 +336,16 @@ func (c *counting) report(paths []string) *Report {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
 			strings.Compare(x.Agent, y.Agent))
 	})
-	if text := c.warnBusiest(); text != "" {
+	var addresses []*busiest
+	for _, v := range c.viewers {
+		addresses = append(addresses, v.busiest)
+	}
+	if text := warnBusiest(addresses, c.views); text != "" {
 		r.Warnings = append(r.Warnings, text)
 	}
 	for _, l := range c.ranges.Stale() {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify "+
-			"anything: "+
-			"fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
+			"anything: fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
 	}
 	for i, day := range c.dates {
 		r.Days = append(r.Days, dayTotals{day, c.days.Part(i)})
@@ -458,20 +354,45 @@ func (c *counting) report(paths []string) *Report {
 	return r
 }
 
+// once identifies readers under one key.
+func once(secret []byte) func(*view, []byte) Reason {
+	mac := hmac.New(sha256.New, secret)
+	var sum []byte
+	return func(out *view, who []byte) Reason {
+		mac.Reset()
+		mac.Write(who)
+		sum = mac.Sum(sum[:0])
+		out.Readers = [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+		return ""
+	}
+}
+
+// Negotiation counts readers whose Accept preferred Markdown; nil where the log lacks the header.
+type Negotiation struct {
+	Markdown *int `json:"markdown_readers,omitempty"`
+	// HTML counts those readers that got HTML at least once.
+	HTML *int `json:"html_readers,omitempty"`
+}
+
+type askedReader struct {
+	agent int32
+	html  bool
+}
+
 // wholeSite stands for all agents together.
 const wholeSite = -1
 
-// negotiation returns that of an agent by its number, or of wholeSite.
+// negotiation returns a function from the number of an agent, or wholeSite, to its Negotiation.
 func (c *counting) negotiation() func(agent int32) Negotiation {
 	hasAccept := slices.ContainsFunc(c.viewers, func(v *Viewer) bool { return v.hasAccept })
 	hasType := slices.ContainsFunc(c.viewers, func(v *Viewer) bool { return v.hasType })
 	markdown, html := map[int32]int{}, map[int32]int{}
 	for _, a := range c.asked {
-		of := []int32{wholeSite, a.agent}
+		counted := []int32{wholeSite, a.agent}
 		if a.agent < 0 { // it names no agent
-			of = of[:1]
+			counted = counted[:1]
 		}
-		for _, agent := range of {
+		for _, agent := range counted {
 			markdown[agent]++
 			if a.html {
 				html[agent]++
@@ -487,32 +408,4 @@ func (c *counting) negotiation() func(agent int32) Negotiation {
 		}
 		return n
 	}
-}
-
-// Few addresses with most of the views are not readers.
-const (
-	fewAddresses = 3
-	leastViews   = 1000
-)
-
-// warnBusiest returns a warning if a few addresses have most of the views.
-func (c *counting) warnBusiest() string {
-	sum := map[netip.Addr]int{}
-	for _, v := range c.viewers {
-		for addr, n := range v.busiest {
-			sum[addr] += n * sampled
-		}
-	}
-	counts := slices.Sorted(maps.Values(sum))
-	most := 0
-	for _, n := range counts[max(0, len(counts)-fewAddresses):] {
-		most += n
-	}
-	if c.views < leastViews || most <= c.views/2 {
-		return ""
-	}
-	return fmt.Sprintf("%d addresses have about %d%% of the views: if they belong to a CDN or proxy, name its "+
-		"networks "+
-		"in DOCGAUGE_SITE_LOG_PROXIES; if they are monitors, in DOCGAUGE_SITE_EXCLUDE", min(fewAddresses, len(counts)),
-		min(100, 100*most/c.views))
 }
