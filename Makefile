@@ -182,7 +182,7 @@ fuzz: ## each fuzz target for 30 seconds
 docs: ## write the generated parts of the documentation
 	$(GO) test ./internal/cli -run TestREADME -update
 	$(GO) test ./exporter -run TestDocumentation -update
-	$(GO) test ./internal/site -run TestDocumentedMetrics -update
+	$(GO) test ./internal/site/serve -run TestDocumentedMetrics -update
 	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmSettings' -update
 
 dashboards: ## test dashboards/json, and write the form that Grafana imports by hand to bin/dashboards

@@ -11,7 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/serve"
 )
 
 // ruleFiles are the rules. The alerts need the recording rules.
@@ -111,7 +111,7 @@ func known(all []rule) map[string][]string {
 			out[m.Name+"_sum"], out[m.Name+"_count"] = labels, labels
 		}
 	}
-	for _, m := range site.Metrics {
+	for _, m := range serve.Metrics {
 		out[m.Name] = slices.Concat(scraped, m.Labels)
 	}
 	for _, r := range all {

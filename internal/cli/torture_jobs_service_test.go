@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 const tortureKey = "torture_key"
@@ -117,7 +117,7 @@ func (s *torturedService) answered(t *testing.T) map[int]int {
 	check(t, err)
 	n := map[int]int{}
 	for line := range bytes.Lines(text) {
-		var r site.Request
+		var r api.Request
 		if json.Unmarshal(line, &r) == nil && r.Method == http.MethodPost {
 			n[r.Status]++
 		}

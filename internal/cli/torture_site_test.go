@@ -25,7 +25,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
@@ -307,12 +308,12 @@ func (w *watched) serving() (*sidecar, testbed.Series) {
 }
 
 // ask returns one page of the answer for all days of the test; nil while the site answers 503.
-func (w *watched) ask(url string, offset int) (*site.Page, error) {
+func (w *watched) ask(url string, offset int) (*api.Page, error) {
 	w.t.Helper()
 	today := analytics.DateOf(time.Now())
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, fmt.Sprintf(
 		"%s/v1/analytics/prj_site/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", url, today-1, today+1,
-		site.MaxLimit, offset), nil)
+		api.MaxLimit, offset), nil)
 	check(w.t, err)
 	request.Header.Set("Authorization", "Bearer "+w.key)
 	answer, err := http.DefaultClient.Do(request)
@@ -321,7 +322,7 @@ func (w *watched) ask(url string, offset int) (*site.Page, error) {
 	if answer.StatusCode == http.StatusServiceUnavailable {
 		return nil, nil
 	}
-	page := &site.Page{}
+	page := &api.Page{}
 	if answer.StatusCode != http.StatusOK {
 		w.t.Fatalf("status %d", answer.StatusCode)
 	}
@@ -423,7 +424,7 @@ func (w *watched) requests() (requests map[asked]int, sum int) {
 	requests = map[asked]int{}
 	today := analytics.DateOf(time.Now())
 	for day := today - 1; day <= today; day++ {
-		check(w.t, store.Facts(w.t.Context(), site.DefaultProject, day, func(f facts.Fact) error {
+		check(w.t, store.Facts(w.t.Context(), count.DefaultProject, day, func(f facts.Fact) error {
 			audience := map[uint8]string{facts.Human: "human", facts.AI: "ai"}[f.Kind]
 			requests[asked{f.Path, f.Agent, audience}] += int(f.Requests)
 			sum += int(f.Requests)

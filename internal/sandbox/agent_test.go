@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -127,7 +127,7 @@ func TestAgentRefusals(t *testing.T) {
 	s := newTest(t, Config{Projects: []string{DefaultProject, "b"}, ReadOnlyKey: "sbx_read",
 		WriteOnlyKey: "sbx_write", ExpiredKey: "sbx_old"})
 	id := createJob(t, s, "x").ID
-	ok, full := promptBody("x"), strings.Repeat("ü", site.MaxPrompt/2)
+	ok, full := promptBody("x"), strings.Repeat("ü", api.MaxPrompt/2)
 	for name, tc := range map[string]struct {
 		method, target, body, key, media string
 		status                           int
@@ -164,9 +164,9 @@ func TestAgentRefusals(t *testing.T) {
 		"not UTF-8":          {"POST", jobs, "{\"prompt\":\"\xff\"}", "", "", 400, "UTF-8"},
 		"full":               {"POST", jobs, promptBody(full), "", "", 201, ""},
 		"full, escaped": {"POST", jobs, `{"prompt":"` +
-			strings.Repeat(`\u0041`, site.MaxPrompt) + `"}`, "", "", 201, ""},
+			strings.Repeat(`\u0041`, api.MaxPrompt) + `"}`, "", "", 201, ""},
 		"too long":         {"POST", jobs, promptBody(full + "x"), "", "", 413, "65536"},
-		"far too long":     {"POST", jobs, promptBody(strings.Repeat("x", site.MaxBody)), "", "", 413, "body"},
+		"far too long":     {"POST", jobs, promptBody(strings.Repeat("x", api.MaxBody)), "", "", 413, "body"},
 		"message too long": {"POST", jobs + "/" + id + "/message", promptBody(full + "x"), "", "", 413, "65536"},
 		"more fields":      {"POST", jobs, `{"prompt":"x","model":"y"}`, "", "", 201, ""},
 	} {

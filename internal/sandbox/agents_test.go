@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 func agentsOf(t testing.TB, s *Sandbox, from, to string) agentsAnswer {
@@ -31,7 +31,7 @@ func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a agentsAn
 	for more, offset := true, 0; more; offset += limit {
 		w := get(s, fmt.Sprintf("/v1/analytics/%s/agents?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", DefaultProject,
 			from, to, limit, offset))
-		var page site.AgentsPage
+		var page api.AgentsPage
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 		}

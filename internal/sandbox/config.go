@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -194,7 +194,7 @@ func (c Config) validate() error {
 		if value == "" {
 			continue
 		}
-		if !site.KeyForm.MatchString(value) {
+		if !api.KeyForm.MatchString(value) {
 			add("%s: want <prefix>_<secret>, the prefix of letters and digits, without spaces", name)
 		}
 		if other, taken := keys[value]; taken {

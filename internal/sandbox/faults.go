@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // every reports whether request number is an nth one; numbers begin at 1.
 func every(n int, number int64) bool { return n > 0 && number > 0 && number%int64(n) == 0 }
 
 // refuse returns the injected refusal of a request with a good key, if any.
-func (s *Sandbox) refuse(c *site.Call) error {
+func (s *Sandbox) refuse(c *api.Call) error {
 	switch {
 	case c.Method == http.MethodPost:
 		return s.refusePost(c)
@@ -27,19 +27,19 @@ func (s *Sandbox) refuse(c *site.Call) error {
 }
 
 // refuseAnalytics numbers an analytics request and returns its injected refusal, if any.
-func (s *Sandbox) refuseAnalytics(c *site.Call) error {
+func (s *Sandbox) refuseAnalytics(c *api.Call) error {
 	f := s.config.Faults
 	c.Number = s.admitted.Add(1)
 	_, report, _ := strings.Cut(strings.TrimPrefix(c.URL.Path, "/v1/analytics/"), "/")
 	switch {
 	case slices.Contains(f.Refused, c.PathValue("project")) || slices.Contains(f.Refused, report):
-		return site.Fail(http.StatusForbidden, "this key has no access to %s of %s", report, c.PathValue("project"))
+		return api.Fail(http.StatusForbidden, "this key has no access to %s of %s", report, c.PathValue("project"))
 	case f.ThrottleAfter > 0 && c.Number > int64(f.ThrottleAfter):
 		return f.tooMany("too many requests: none are answered after the first %d", f.ThrottleAfter)
 	case !s.hour.take(c.Now):
 		return f.tooMany("too many requests: want at most %d in an hour", f.RateLimit)
 	case every(f.ErrorEvery, c.Number):
-		return site.Fail(http.StatusInternalServerError, "internal error: every request number divisible by %d fails",
+		return api.Fail(http.StatusInternalServerError, "internal error: every request number divisible by %d fails",
 			f.ErrorEvery)
 	}
 	return nil
@@ -47,7 +47,7 @@ func (s *Sandbox) refuseAnalytics(c *site.Call) error {
 
 // refusePost numbers an agent POST and returns its injected refusal, if any. An unknown project
 // has no limit: it is refused later.
-func (s *Sandbox) refusePost(c *site.Call) error {
+func (s *Sandbox) refusePost(c *api.Call) error {
 	f, p := s.config.Agent.Faults, s.projects[c.PathValue("project")]
 	switch {
 	case every(f.ThrottleEvery, s.admittedPosts.Add(1)):
@@ -61,7 +61,7 @@ func (s *Sandbox) refusePost(c *site.Call) error {
 }
 
 func (f Faults) tooMany(format string, limit int) error {
-	r := site.Fail(http.StatusTooManyRequests, format, limit)
+	r := api.Fail(http.StatusTooManyRequests, format, limit)
 	if f.RetryAfter > 0 {
 		seconds := (f.RetryAfter + time.Second - 1) / time.Second
 		return r.With("Retry-After", strconv.FormatInt(int64(seconds), 10))
@@ -71,15 +71,15 @@ func (f Faults) tooMany(format string, limit int) error {
 
 // afterAccepting returns what the client of accepted POST number gets instead of its reply, if
 // anything.
-func (f AgentFaults) afterAccepting(c *site.Call, number int64) error {
+func (f AgentFaults) afterAccepting(c *api.Call, number int64) error {
 	if f.StallEvery == 0 || every(f.StallEvery, number) {
 		_ = clock.Sleep(c.Context(), f.Stall) // or until the client has gone
 	}
 	switch {
 	case every(f.DropEvery, number):
-		return site.ErrDropped
+		return api.ErrDropped
 	case every(f.BadGatewayEvery, number):
-		return site.Fail(http.StatusBadGateway,
+		return api.Fail(http.StatusBadGateway,
 			"bad gateway: every accepted agent request divisible by %d is answered with this", f.BadGatewayEvery)
 	}
 	return nil

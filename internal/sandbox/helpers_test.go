@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // noon is a Wednesday.
@@ -57,9 +57,9 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-func decode(t fataler, w *httptest.ResponseRecorder) site.Page {
+func decode(t fataler, w *httptest.ResponseRecorder) api.Page {
 	t.Helper()
-	var p site.Page
+	var p api.Page
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("status %d, body %.200s: %v", w.Code, w.Body, err)
 	}

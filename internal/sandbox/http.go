@@ -11,7 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // GitHubPath is the path of the API about pull requests, which answers like GitHub's.
@@ -47,19 +47,19 @@ func (s *Sandbox) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 // newService returns the service over the sandbox, with its faults.
-func (s *Sandbox) newService() *site.Service {
-	return site.NewService(site.ServiceOptions{
+func (s *Sandbox) newService() *api.Service {
+	return api.NewService(api.Options{
 		FindKey: newKeyring(s.config).Find, Remember: true,
 		HasProject: func(name string) bool { return s.projects[name] != nil },
-		Reports: map[analytics.Report]site.Reporter{
+		Reports: map[analytics.Report]api.Reporter{
 			visitorsReport.name: serve(s, visitorsReport), agentsReport.name: serve(s, agentsReport),
 		},
 		Jobs: jobAPI{s}, Now: s.config.Now, Logger: s.config.Logger,
 		RequestLog: s.config.RequestLog, Beside: s.beside,
-		Faults: site.Faults{
-			Wait:   func(c *site.Call) { _ = clock.Sleep(c.Context(), s.config.Faults.Latency) }, // or until the client has gone
+		Faults: api.Faults{
+			Wait:   func(c *api.Call) { _ = clock.Sleep(c.Context(), s.config.Faults.Latency) }, // or until the client has gone
 			Refuse: s.refuse,
-			Cut:    func(c *site.Call) bool { return every(s.config.Faults.CutEvery, c.Number) },
+			Cut:    func(c *api.Call) bool { return every(s.config.Faults.CutEvery, c.Number) },
 		},
 	})
 }
@@ -77,11 +77,11 @@ func (s *Sandbox) beside(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-func newKeyring(c Config) site.Keyring {
-	keys := site.Keyring{}
-	for key, credential := range map[string]site.Credential{
-		c.APIKey: {Scope: site.ScopeAdmin}, c.ReadOnlyKey: {Scope: site.ScopeRead},
-		c.WriteOnlyKey: {Scope: site.ScopeWrite}, c.ExpiredKey: {Expired: true},
+func newKeyring(c Config) api.Keyring {
+	keys := api.Keyring{}
+	for key, credential := range map[string]api.Credential{
+		c.APIKey: {Scope: api.ScopeAdmin}, c.ReadOnlyKey: {Scope: api.ScopeRead},
+		c.WriteOnlyKey: {Scope: api.ScopeWrite}, c.ExpiredKey: {Expired: true},
 	} {
 		if key != "" {
 			keys.Add(key, credential)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // exchange is a client's view of one request over a socket.
@@ -127,11 +127,11 @@ func TestRequestsAreLogged(t *testing.T) {
 	ask(t, server, http.MethodGet, 1, path)
 	ask(t, server, http.MethodGet, 1, path+"?limit=many")
 	ask(t, server, http.MethodGet, 1, "/nowhere")
-	request := func(path, project, from, to string, limit, offset, status int) site.Request {
-		return site.Request{Time: noon, Method: "GET", Path: path, Project: project, From: from, To: to, Limit: limit,
+	request := func(path, project, from, to string, limit, offset, status int) api.Request {
+		return api.Request{Time: noon, Method: "GET", Path: path, Project: project, From: from, To: to, Limit: limit,
 			Offset: offset, Status: status}
 	}
-	want := []site.Request{
+	want := []api.Request{
 		request(path, DefaultProject, "2026-10-01", "2026-10-02", 250, 500, 200),
 		request(path, DefaultProject, "", "", 50, 0, 200),
 		request(path, DefaultProject, "", "", -1, 0, 400),
@@ -140,9 +140,9 @@ func TestRequestsAreLogged(t *testing.T) {
 	if diff := cmp.Diff(want, s.Requests()); diff != "" {
 		t.Error(diff)
 	}
-	var logged []site.Request
+	var logged []api.Request
 	for d := json.NewDecoder(strings.NewReader(out.String())); d.More(); {
-		var r site.Request
+		var r api.Request
 		check(t, d.Decode(&r))
 		logged = append(logged, r)
 	}

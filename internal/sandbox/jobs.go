@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -12,15 +12,15 @@ import (
 // between.
 type jobAPI struct{ *Sandbox }
 
-func (s jobAPI) Create(c *site.Call, prompt string) (any, error) {
+func (s jobAPI) Create(c *api.Call, prompt string) (any, error) {
 	return s.accept(c, func() (runner.Job, error) { return s.jobs.Create(c.Project, prompt) })
 }
 
-func (s jobAPI) Message(c *site.Call, id, prompt string) (any, error) {
+func (s jobAPI) Message(c *api.Call, id, prompt string) (any, error) {
 	return s.accept(c, func() (runner.Job, error) { return s.jobs.Message(c.Project, id, prompt) })
 }
 
-func (s jobAPI) accept(c *site.Call, do func() (runner.Job, error)) (any, error) {
+func (s jobAPI) accept(c *api.Call, do func() (runner.Job, error)) (any, error) {
 	faults := s.config.Agent.Faults
 	_ = clock.Sleep(c.Context(), faults.Latency) // or until the client has gone
 	j, err := do()
@@ -31,7 +31,7 @@ func (s jobAPI) accept(c *site.Call, do func() (runner.Job, error)) (any, error)
 	return s.withLink(c, j), faults.afterAccepting(c, s.acceptedPosts.Add(1))
 }
 
-func (s jobAPI) Get(c *site.Call, id string) (any, error) {
+func (s jobAPI) Get(c *api.Call, id string) (any, error) {
 	j, err := s.jobs.Get(c.Project, id)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s jobAPI) Get(c *site.Call, id string) (any, error) {
 
 // withLink returns j with an absolute link. That of a pull request on this sandbox is kept as
 // its number, since a restart may change the address and --repo the name of the repository.
-func (s *Sandbox) withLink(c *site.Call, j runner.Job) runner.Job {
+func (s *Sandbox) withLink(c *api.Call, j runner.Job) runner.Job {
 	if j.PRLink == nil {
 		return j
 	}

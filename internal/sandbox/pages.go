@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // webPath is the path of a pull request's page as code hosts have it. A project may be called
@@ -36,7 +36,7 @@ func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Metho
 // serveBeside answers a request for a page or the API about pull requests. They need no key of
 // the service, and Requests does not return them.
 func (s *Sandbox) serveBeside(
-	w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *site.Call) error,
+	w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *api.Call) error,
 ) {
 	c := s.service.NewCall(r)
 	counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
@@ -67,13 +67,13 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *site.Call) error {
+func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *api.Call) error {
 	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until the client has gone
 	s.github.ServeAt(w, c.Request, s.webURL(c))
 	return nil
 }
 
-func (s *Sandbox) servePage(w http.ResponseWriter, c *site.Call) error {
+func (s *Sandbox) servePage(w http.ResponseWriter, c *api.Call) error {
 	switch {
 	case c.Method == http.MethodPost && c.URL.Path != pullPath:
 		location, err := s.act(c)
@@ -83,7 +83,7 @@ func (s *Sandbox) servePage(w http.ResponseWriter, c *site.Call) error {
 		w.Header().Set("Location", location)
 		w.WriteHeader(http.StatusSeeOther)
 	case !isRead(c.Request):
-		return site.Fail(http.StatusMethodNotAllowed, "method: want GET").With("Allow", "GET, HEAD")
+		return api.Fail(http.StatusMethodNotAllowed, "method: want GET").With("Allow", "GET, HEAD")
 	default:
 		page, err := s.page(c)
 		if err != nil {
@@ -99,7 +99,7 @@ var plainHost = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
 // checkHost refuses requests for other hosts. A host with a dot must be an address or the
 // public one: any other could be a name that a stranger points at this machine, so that a
 // browser reads our pages for a page of the stranger.
-func (s *Sandbox) checkHost(c *site.Call) error {
+func (s *Sandbox) checkHost(c *api.Call) error {
 	name := c.Host
 	if port := strings.LastIndexByte(name, ':'); port > strings.LastIndexByte(name, ']') {
 		name = name[:port]
@@ -108,7 +108,7 @@ func (s *Sandbox) checkHost(c *site.Call) error {
 	if plainHost.MatchString(c.Host) && (err == nil || !strings.Contains(name, ".") || s.isPublic(c.Host)) {
 		return nil
 	}
-	return site.Fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the "+
+	return api.Fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the "+
 		"public URL")
 }
 
@@ -116,7 +116,7 @@ func (s *Sandbox) isPublic(host string) bool {
 	return s.publicHost != "" && strings.EqualFold(host, s.publicHost)
 }
 
-func (s *Sandbox) page(c *site.Call) ([]byte, error) {
+func (s *Sandbox) page(c *api.Call) ([]byte, error) {
 	switch c.URL.Path {
 	case "/":
 		return render("index", "", s.index(c), c.Now)
@@ -133,14 +133,14 @@ func (s *Sandbox) page(c *site.Call) ([]byte, error) {
 }
 
 // pullAt returns the pull request whose page c asks for.
-func (s *Sandbox) pullAt(c *site.Call) (pr fake.Pull, err error) {
+func (s *Sandbox) pullAt(c *api.Call) (pr fake.Pull, err error) {
 	number, short := strings.CutPrefix(c.URL.Path, pullPath)
 	if long := webPath.FindStringSubmatch(c.URL.Path); long != nil {
 		number = long[1]
 	}
 	pr, ok := s.pulls.Pull(number)
 	if !ok || !short && pr.WebPath() != c.URL.Path {
-		return pr, site.Fail(http.StatusNotFound, "pull request: not found on this sandbox")
+		return pr, api.Fail(http.StatusNotFound, "pull request: not found on this sandbox")
 	}
 	return pr, nil
 }
@@ -150,28 +150,28 @@ const maxForm = 4 << 10
 
 // act does what a button of a pull request's page says, and returns the page to show then. A
 // page of another site cannot press it: browsers say where a form comes from.
-func (s *Sandbox) act(c *site.Call) (page string, err error) {
+func (s *Sandbox) act(c *api.Call) (page string, err error) {
 	pr, err := s.pullAt(c)
 	if err != nil {
 		return "", err
 	}
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		return "", site.Fail(http.StatusForbidden, "form: is not from a page of this sandbox")
+		return "", api.Fail(http.StatusForbidden, "form: is not from a page of this sandbox")
 	}
 	c.Body = http.MaxBytesReader(nil, c.Body, maxForm)
 	if err := c.ParseForm(); err != nil {
-		return "", site.Fail(http.StatusBadRequest, "form: want action=merge and the like, at most %d bytes", maxForm)
+		return "", api.Fail(http.StatusBadRequest, "form: want action=merge and the like, at most %d bytes", maxForm)
 	}
 	err = s.pulls.Act(pr.Number, fake.Action(c.PostForm.Get("action")))
 	if errors.Is(err, fake.ErrNotAllowed) {
-		err = site.Fail(http.StatusConflict, "%v", err)
+		err = api.Fail(http.StatusConflict, "%v", err)
 	}
 	return pr.WebPath(), err
 }
 
 // index is the page at /. To people at other machines it shows neither the key nor prompts; a
 // key or token that the operator chose is never shown.
-func (s *Sandbox) index(c *site.Call) index {
+func (s *Sandbox) index(c *api.Call) index {
 	x := index{
 		Traffic: s.describeTraffic(), Prompts: isLocal(c.Request),
 		KeyNote: "The key is the one that was given with --api-key.",
@@ -201,7 +201,7 @@ func (s *Sandbox) index(c *site.Call) index {
 }
 
 // webURL is the base URL of the sandbox as the client of c knows it.
-func (s *Sandbox) webURL(c *site.Call) string {
+func (s *Sandbox) webURL(c *api.Call) string {
 	if s.isPublic(c.Host) {
 		return strings.TrimSuffix(s.config.Agent.PublicURL, "/")
 	}

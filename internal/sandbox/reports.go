@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // report is how a report is counted.
@@ -28,18 +28,18 @@ type content interface {
 }
 
 func (a answer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return site.NewPage(a.totals, a.rows, limit, offset, dataFrom)
+	return api.NewPage(a.totals, a.rows, limit, offset, dataFrom)
 }
 func (a answer) weight() int { return len(a.rows) }
 
 func (a agentsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return site.NewAgentsPage(a.totals, a.rows, limit, offset, dataFrom)
+	return api.NewAgentsPage(a.totals, a.rows, limit, offset, dataFrom)
 }
 func (a agentsAnswer) weight() int { return 2 * len(a.rows) }
 
 // serve answers the queries of a report, with the faults of the sandbox.
-func serve[A content](s *Sandbox, r report[A]) site.Reporter {
-	return func(c *site.Call, q site.Query) (any, error) {
+func serve[A content](s *Sandbox, r report[A]) api.Reporter {
+	return func(c *api.Call, q api.Query) (any, error) {
 		p := s.projects[c.Project]
 		if every(s.config.Faults.DriftEvery, c.Number) {
 			p.addDrift(c.Now)

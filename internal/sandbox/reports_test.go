@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 func TestPagesOfAWindowAddUp(t *testing.T) {
@@ -247,15 +247,15 @@ func FuzzPageQuery(f *testing.F) {
 	s := newTest(f, Config{Pages: 5, Days: 5})
 	p := s.projects[DefaultProject]
 	f.Fuzz(func(t *testing.T, raw string) {
-		q, err := site.ParseQuery(raw)
+		q, err := api.ParseQuery(raw)
 		if err != nil {
 			return
 		}
-		if q.Limit < 1 || q.Limit > site.MaxLimit || q.Offset < 0 || q.From > q.To {
+		if q.Limit < 1 || q.Limit > api.MaxLimit || q.Offset < 0 || q.From > q.To {
 			t.Fatalf("%q reads as %+v", raw, q)
 		}
 		a, err := answerOf(s, visitorsReport, p, interval{q.From, q.To}, time.Unix(noon.Unix(), 0))
 		check(t, err)
-		site.NewPage(a.totals, a.rows, q.Limit, q.Offset, nil)
+		api.NewPage(a.totals, a.rows, q.Limit, q.Offset, nil)
 	})
 }

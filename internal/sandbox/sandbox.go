@@ -13,14 +13,14 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost/fake"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // Sandbox is one service. Its methods are safe for concurrent use.
 type Sandbox struct {
 	config   Config
-	service  *site.Service
+	service  *api.Service
 	projects map[string]*project
 	answers  *cache[answerKey, content]
 	counting chan struct{} // one slot for each answer being counted
@@ -139,7 +139,7 @@ func (s *Sandbox) closeRepo() error {
 func (s *Sandbox) Jobs() []runner.Job { return s.jobs.All() }
 
 // Requests returns the newest requests, at most 65,536, in the order they were answered.
-func (s *Sandbox) Requests() []site.Request { return s.service.Requests.Newest() }
+func (s *Sandbox) Requests() []api.Request { return s.service.Requests.Newest() }
 
 // Visitors returns what the service would answer for window w of project now, all rows by
 // total, then path, without a request: the truth to compare an export with.
@@ -158,7 +158,7 @@ func (s *Sandbox) Agents(project string, w analytics.Window) (totals, rows []ana
 func truthOf[A content](s *Sandbox, r report[A], project string, w analytics.Window) (a A, err error) {
 	p, ok := s.projects[project]
 	if !ok {
-		return a, site.UnknownProject(project)
+		return a, api.UnknownProject(project)
 	}
 	return answerOf(s, r, p, interval{w.From.Time().Unix(), w.To.Time().Unix()}, s.config.Now())
 }

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -204,7 +204,7 @@ func body(t *testing.T, s *Sandbox, query string) string {
 	return w.Body.String()
 }
 
-func pageOf(t *testing.T, s *Sandbox, query string) site.Page {
+func pageOf(t *testing.T, s *Sandbox, query string) api.Page {
 	t.Helper()
 	return decode(t, get(s, path+"?"+query))
 }
@@ -227,7 +227,7 @@ func TestMovingDaysMoveWithTheClock(t *testing.T) {
 	if got, want := body(t, s, theDay), body(t, still, theDay); got != want {
 		t.Error("at its end the day is not as it is without latecomers")
 	}
-	reads := func(p site.Page) (n int64) {
+	reads := func(p api.Page) (n int64) {
 		for _, e := range p.Visitors {
 			n += e.Total
 		}

@@ -13,9 +13,10 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
+	"github.com/docgauge/docgauge/internal/site/serve"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -60,7 +61,7 @@ func (a commands) check(ctx context.Context, asJSON bool) error {
 		found.Found("ranges", fmt.Sprintf("%s: %s", l.Name, format.Plural(l.Prefixes, "network")), err)
 	}
 	if s.jobs != nil {
-		if err := site.TryJobs(ctx, s.jobs, a.Logger(cfg), found.Found); err != nil {
+		if err := serve.TryJobs(ctx, s.jobs, a.Logger(cfg), found.Found); err != nil {
 			return err
 		}
 	}
@@ -83,7 +84,7 @@ func (a commands) check(ctx context.Context, asJSON bool) error {
 }
 
 // foundLog adds what a log looks like, or why it cannot be read.
-func foundLog(found *render.Findings, source logs.Source, t site.Tried, err error) {
+func foundLog(found *render.Findings, source logs.Source, t count.Tried, err error) {
 	detail := source.Where
 	if t.Files > 0 {
 		detail += ": " + format.Plural(t.Files, "file")

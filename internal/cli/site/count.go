@@ -17,7 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/count"
 )
 
 type countOptions struct {
@@ -99,7 +99,7 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 	if err := o.print.Check(); err != nil {
 		return err
 	}
-	options := site.CountOptions{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.Now()), Stdin: stdin}
+	options := count.Options{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.Now()), Stdin: stdin}
 	var err error
 	if options.From, options.To, err = input.DateFlags(o.from, o.to, "last that is counted"); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 	if err != nil {
 		return err
 	}
-	rules, err := site.ParseRules(ruleSettings(c), a.Now)
+	rules, err := count.ParseRules(ruleSettings(c), a.Now)
 	if err != nil {
 		return input.Usage(err)
 	}
@@ -129,19 +129,19 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 		func() error { return printCount(a.Out, r, rows, left) })
 }
 
-func ruleSettings(c config.Config) site.Settings {
-	return site.Settings{LogFormat: c.SiteLogFormat, Projects: c.SiteProjects, LogProxies: c.SiteLogProxies,
+func ruleSettings(c config.Config) count.Settings {
+	return count.Settings{LogFormat: c.SiteLogFormat, Projects: c.SiteProjects, LogProxies: c.SiteLogProxies,
 		Exclude: c.SiteExclude, Assets: c.SiteAssets, AgentsFile: c.SiteAgentsFile, RangesDir: c.SiteRangesDir}
 }
 
 // list is a list of a report: a heading, and a row for each.
-type list func(*site.Report) [][]string
+type list func(*count.Report) [][]string
 
 func audiences(human, ai, total int64) []string {
 	return []string{strconv.FormatInt(human, 10), strconv.FormatInt(ai, 10), strconv.FormatInt(total, 10)}
 }
 
-func pageList(r *site.Report) [][]string {
+func pageList(r *count.Report) [][]string {
 	rows := [][]string{{"path", "human", "ai", "total"}}
 	for _, p := range r.Pages {
 		rows = append(rows, append([]string{p.Path}, audiences(p.Human, p.AI, p.Total)...))
@@ -149,7 +149,7 @@ func pageList(r *site.Report) [][]string {
 	return rows
 }
 
-func dayList(r *site.Report) [][]string {
+func dayList(r *count.Report) [][]string {
 	rows := [][]string{{"day", "human", "ai", "total"}}
 	for _, d := range r.Days {
 		rows = append(rows, append([]string{d.Day.String()}, audiences(d.Human, d.AI, d.Total)...))
@@ -157,7 +157,7 @@ func dayList(r *site.Report) [][]string {
 	return rows
 }
 
-func agentList(r *site.Report) [][]string {
+func agentList(r *count.Report) [][]string {
 	rows := [][]string{append([]string{"agent", "class", "audience", "visitors", "requests"},
 		negotiated(r.Negotiation, func(name string, _ int) string { return name })...)}
 	for _, agent := range r.Agents {
@@ -170,7 +170,7 @@ func agentList(r *site.Report) [][]string {
 
 // negotiated returns a cell for each number that the log has: the readers who asked for Markdown, and those of them
 // who got HTML.
-func negotiated(n site.Negotiation, cell func(name string, n int) string) (cells []string) {
+func negotiated(n count.Negotiation, cell func(name string, n int) string) (cells []string) {
 	if n.Markdown != nil {
 		cells = append(cells, cell("markdown", *n.Markdown))
 	}
@@ -182,22 +182,22 @@ func negotiated(n site.Negotiation, cell func(name string, n int) string) (cells
 
 // leftOutTexts say why lines are not views, in the order in which they are shown.
 var leftOutTexts = []struct {
-	reason site.Reason
+	reason count.Reason
 	text   string
 }{
-	{site.Asset, "assets: styles, scripts, images, downloads"},
-	{site.Status, "answered with neither 2xx nor 304"},
-	{site.Method, "not GET"},
-	{site.Excluded, "excluded by DOCGAUGE_SITE_EXCLUDE"},
-	{site.Foreign, "of another project, or of none"},
-	{site.Outside, "not in these days"},
-	{site.Spoofed, "claim an agent whose addresses are others"},
-	{site.Client, "without the address of a client"},
-	{site.Unparsed, "not of the log's format"},
+	{count.Asset, "assets: styles, scripts, images, downloads"},
+	{count.Status, "answered with neither 2xx nor 304"},
+	{count.Method, "not GET"},
+	{count.Excluded, "excluded by DOCGAUGE_SITE_EXCLUDE"},
+	{count.Foreign, "of another project, or of none"},
+	{count.Outside, "not in these days"},
+	{count.Spoofed, "claim an agent whose addresses are others"},
+	{count.Client, "without the address of a client"},
+	{count.Unparsed, "not of the log's format"},
 }
 
 // printCount prints the rows of a list, of which some are left out, and what was not counted.
-func printCount(w io.Writer, r *site.Report, rows [][]string, left int) error {
+func printCount(w io.Writer, r *count.Report, rows [][]string, left int) error {
 	text := render.NewText(w)
 	number := func(n int) string { return format.Commas(int64(n)) }
 	if r.Views == 0 {

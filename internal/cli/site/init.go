@@ -20,8 +20,9 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/setup"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/logs"
+	"github.com/docgauge/docgauge/internal/site/serve"
 )
 
 // WellKnownLogs are where web servers write by default.
@@ -111,7 +112,7 @@ func (a commands) try(
 		}
 		return setup.Prompt(a.Console, terminal, questions)
 	}
-	var tried site.Tried
+	var tried count.Tried
 	for done := false; !done; {
 		if o.Site.Logs == "" {
 			if err = ask(func(p *setup.Prompter) error { return o.askLogs(ctx, p) }); err != nil {
@@ -160,7 +161,7 @@ func (a commands) try(
 	// Days before the first line had readers that no log has, and what is not kept is not served.
 	since = analytics.DateOf(a.Now())
 	if tried.Parsed > 0 {
-		since = max(analytics.DateOf(tried.Oldest), site.OldestDay(since, int(c.SiteRetention)))
+		since = max(analytics.DateOf(tried.Oldest), serve.OldestDay(since, int(c.SiteRetention)))
 	}
 	return c, project, since, nil
 }
@@ -189,7 +190,7 @@ func (o *initOptions) askFormat(ctx context.Context, p *setup.Prompter) (err err
 			if text == "" {
 				return nil
 			}
-			_, err := site.ParseRules(site.Settings{LogFormat: text}, nil)
+			_, err := count.ParseRules(count.Settings{LogFormat: text}, nil)
 			return err
 		})
 	if o.format == "" {
@@ -204,8 +205,8 @@ func (o *initOptions) askSite(ctx context.Context, p *setup.Prompter, hosts map[
 		p.Say("The log has " + hostList(hosts) + ".")
 		o.Site.Hosts, err = p.Line(ctx, "Hosts of this site, comma-separated, or all", byLines(hosts)[0],
 			func(text string) error {
-				_, err := site.ParseRules(site.Settings{LogFormat: "auto",
-					Projects: hostProjects(site.DefaultProject, text)}, nil)
+				_, err := count.ParseRules(count.Settings{LogFormat: "auto",
+					Projects: hostProjects(count.DefaultProject, text)}, nil)
 				if err != nil {
 					return errors.New("want hosts like docs.example.com or example.com/docs, or all")
 				}
@@ -252,7 +253,7 @@ func hostProjects(project, hosts string) string {
 }
 
 // readLogs tries the logs, and says what they are.
-func (a commands) readLogs(ctx context.Context, o *initOptions) (all site.Tried, ok bool, err error) {
+func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried, ok bool, err error) {
 	_, s, _, err := a.adopt(o)
 	if err != nil || o.NoCheck {
 		return all, true, err
@@ -314,7 +315,7 @@ func (o *initOptions) values() (values [][2]string, err error) {
 				return nil, err
 			}
 		}
-		if s.Project == "" && o.Site.Hosts == "" && o.Projects != "" && o.Projects != site.DefaultProject {
+		if s.Project == "" && o.Site.Hosts == "" && o.Projects != "" && o.Projects != count.DefaultProject {
 			s.Project = o.Projects
 		}
 		if s.Project != "" {
@@ -324,7 +325,7 @@ func (o *initOptions) values() (values [][2]string, err error) {
 	}
 	values = [][2]string{{"DOCGAUGE_SITE_LOGS", strings.Join(named, ",")}, {"DOCGAUGE_SITE_DIR", o.Site.Dir},
 		{"DOCGAUGE_SITE_LOG_FORMAT", o.format},
-		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.Projects, site.DefaultProject), o.Site.Hosts)}}
+		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.Projects, count.DefaultProject), o.Site.Hosts)}}
 	for _, pair := range o.environ {
 		i := slices.IndexFunc(values, func(of [2]string) bool { return of[0] == pair[0] })
 		if i < 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/web/server"
@@ -52,7 +52,7 @@ Scopes: read for the numbers (export), write for agent jobs, admin for both.
 	}
 	f := cmd.Flags()
 	f.StringVar(&project, "project", "", "`project` of the key (default: the only one)")
-	f.StringVar(&scope, "scope", site.ScopeRead, "`scope`: read, write or admin")
+	f.StringVar(&scope, "scope", api.ScopeRead, "`scope`: read, write or admin")
 	return cmd
 }
 
@@ -61,7 +61,7 @@ func (a commands) keysAdd(ctx context.Context, project, scope string) (err error
 	if err != nil {
 		return err
 	}
-	if !slices.Contains([]string{site.ScopeRead, site.ScopeWrite, site.ScopeAdmin}, scope) {
+	if !slices.Contains([]string{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin}, scope) {
 		return input.Usagef("--scope %.40q: want read, write or admin", scope)
 	}
 	if project, err = a.project(c, project); err != nil {
@@ -82,7 +82,7 @@ func (a commands) keysAdd(ctx context.Context, project, scope string) (err error
 		return errors.Join(err, revoked)
 	}
 	variable := "DOCGAUGE_API_KEY"
-	if scope == site.ScopeWrite {
+	if scope == api.ScopeWrite {
 		variable = "DOCGAUGE_WRITE_API_KEY"
 	}
 	a.Note("key %s, scope %s. The settings of docgauge export:\n"+

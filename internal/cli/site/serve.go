@@ -21,9 +21,11 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/secretfile"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
+	"github.com/docgauge/docgauge/internal/site/serve"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -65,24 +67,24 @@ nothing done; 3 another process collects into the directory.`,
 
 // settings is what the settings say of a site.
 type settings struct {
-	rules   *site.Rules
+	rules   *count.Rules
 	sources []logs.Source
-	peers   []netip.Prefix // trusted proxies
-	jobs    *site.JobRules // nil: the site runs no agent jobs
+	peers   []netip.Prefix  // trusted proxies
+	jobs    *serve.JobRules // nil: the site runs no agent jobs
 }
 
 // readSettings reads the settings of a site. The error names every setting that is wrong.
 func (a commands) readSettings(c config.Config) (s settings, err error) {
 	var errs [4]error
-	s.rules, errs[0] = site.ParseRules(ruleSettings(c), a.Now)
+	s.rules, errs[0] = count.ParseRules(ruleSettings(c), a.Now)
 	if s.sources, errs[1] = logs.ParseSources(c.SiteLogs); errs[1] != nil {
 		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
 	}
-	if s.peers, errs[2] = site.ParseNetworks(c.SiteTrustedProxies); errs[2] != nil {
+	if s.peers, errs[2] = count.ParseNetworks(c.SiteTrustedProxies); errs[2] != nil {
 		errs[2] = fmt.Errorf("DOCGAUGE_SITE_TRUSTED_PROXIES: %w", errs[2])
 	}
 	if errs[0] == nil && errs[1] == nil {
-		s.jobs, errs[3] = site.ParseJobs(jobSettings(c), s.rules.Projects(s.sources))
+		s.jobs, errs[3] = serve.ParseJobs(jobSettings(c), s.rules.Projects(s.sources))
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return s, config.Problems(strings.Split(err.Error(), "\n"))
@@ -90,8 +92,8 @@ func (a commands) readSettings(c config.Config) (s settings, err error) {
 	return s, nil
 }
 
-func jobSettings(c config.Config) site.JobSettings {
-	s := site.JobSettings{Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
+func jobSettings(c config.Config) serve.JobSettings {
+	s := serve.JobSettings{Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
 		Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, Allow: c.SiteAgentAllow, Refuse: c.SiteAgentRefuse,
 		Check: c.SiteCheckCommand, Jail: c.SiteJail, CodeHost: c.SiteCodeHost, CodeHostURL: c.SiteCodeHostURL,
 		Timeout: time.Duration(c.SiteJobTimeout), Concurrency: int(c.SiteJobConcurrency), MaxDisk: int64(c.SiteJobDisk)}
@@ -154,16 +156,16 @@ func (a commands) serve(ctx context.Context, stdin io.Reader) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	projects := s.rules.Projects(s.sources)
-	collect := site.CollectOptions{Now: a.Now, Logger: log, Every: pollInterval, Retention: int(c.SiteRetention),
+	collect := serve.CollectOptions{Now: a.Now, Logger: log, Every: pollInterval, Retention: int(c.SiteRetention),
 		Stdin: stdin}
-	collector, answers := site.NewCollector(s.rules, s.sources, store, collect), site.NewAnswers(store, collect)
-	exposition := site.NewExposition(collector, answers, s.rules)
-	options := site.ServiceOptions{Now: a.Now, Logger: log}
+	collector, answers := serve.NewCollector(s.rules, s.sources, store, collect), serve.NewAnswers(store, collect)
+	exposition := serve.NewExposition(collector, answers, s.rules)
+	options := api.Options{Now: a.Now, Logger: log}
 	if log.Enabled(ctx, slog.LevelInfo) {
 		options.RequestLog = log.Handler()
 	}
 	if s.jobs != nil {
-		jobs, openErr := site.OpenJobs(ctx, s.jobs, store.Dir(), a.Now, collector.ClockHeld, log)
+		jobs, openErr := serve.OpenJobs(ctx, s.jobs, store.Dir(), a.Now, collector.ClockHeld, log)
 		if openErr != nil {
 			return openErr
 		}

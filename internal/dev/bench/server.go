@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // pageRows is the maximum number of rows in a page.
@@ -143,7 +143,7 @@ func serveAgents() http.HandlerFunc {
 		limit, _ := strconv.Atoi(r.FormValue("limit")) // docgauge's own request
 		offset, _ := strconv.Atoi(r.FormValue("offset"))
 		w.Header().Set("Content-Type", "application/json")
-		page := site.NewAgentsPage(totals, rows, limit, offset, &dataFrom)
+		page := api.NewAgentsPage(totals, rows, limit, offset, &dataFrom)
 		_ = json.NewEncoder(w).Encode(page) // fails if the client is gone
 	}
 }

@@ -20,9 +20,10 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/site"
+	sitecount "github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
+	"github.com/docgauge/docgauge/internal/site/serve"
 )
 
 // siteView is a view in the log of a site, as the log says it.
@@ -108,7 +109,7 @@ func collect(t *testing.T, dir, log string) {
 		t.Fatal(err)
 	}
 	now := func() time.Time { return (siteDay + 4).Time() }
-	rules, err := site.ParseRules(site.Settings{LogFormat: "auto"}, now)
+	rules, err := sitecount.ParseRules(sitecount.Settings{LogFormat: "auto"}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func collect(t *testing.T, dir, log string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := site.NewCollector(rules, []logs.Source{{Where: path}}, kept, site.CollectOptions{Now: now,
+	c := serve.NewCollector(rules, []logs.Source{{Where: path}}, kept, serve.CollectOptions{Now: now,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Every: time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -1,4 +1,4 @@
-package site
+package serve
 
 import (
 	"flag"
@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write the table of metrics in the docum
 
 // TestDocumentedMetrics holds the table in docs/site-serve.md against the code.
 func TestDocumentedMetrics(t *testing.T) {
-	const path, begin, end = "../../docs/site-serve.md", "<!-- metrics -->\n", "<!-- /metrics -->"
+	const path, begin, end = "../../../docs/site-serve.md", "<!-- metrics -->\n", "<!-- /metrics -->"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

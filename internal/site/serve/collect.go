@@ -1,4 +1,5 @@
-package site
+// Package serve collects the views of a site's logs, answers the API from them, runs its agent jobs, and shows metrics.
+package serve
 
 import (
 	"bytes"
@@ -17,13 +18,11 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
-
-// DefaultProject is the project of a site whose settings name none.
-const DefaultProject = "prj_site"
 
 const (
 	// perCommit is about how many views are made durable at once, and bounds memory.
@@ -57,25 +56,6 @@ type sourceStatus struct {
 	IsRead bool   // once since the start, without an error
 }
 
-// Projects are the ids of the projects of a site: those of the settings, then those that sources name.
-func (r *Rules) Projects(sources []logs.Source) (all []string) {
-	for _, h := range r.projects {
-		if !slices.Contains(all, h.project) {
-			all = append(all, h.project)
-		}
-	}
-	lines := len(all) == 0 // lines that are of no source with a project have one of their own
-	for _, s := range sources {
-		if s.Project != "" && !slices.Contains(all, s.Project) {
-			all = append(all, s.Project)
-		}
-	}
-	if lines && slices.ContainsFunc(sources, func(s logs.Source) bool { return s.Project == "" }) {
-		all = slices.Insert(all, 0, DefaultProject)
-	}
-	return all
-}
-
 // Collector keeps the views of logs that grow and rotate, for months.
 //
 // A poll reads what is new. Its lines are parsed in parallel; when there are many views, or the poll
@@ -83,7 +63,7 @@ func (r *Rules) Projects(sources []logs.Source) (all []string) {
 // error nothing that is in memory counts: the collector goes on from what is durable.
 type Collector struct {
 	CollectOptions
-	rules    *Rules
+	rules    *count.Rules
 	sources  []logs.Source
 	projects []string
 	store    *facts.Store
@@ -97,7 +77,7 @@ type Collector struct {
 }
 
 // NewCollector returns a collector of sources into a store.
-func NewCollector(r *Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
+func NewCollector(r *count.Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
 	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s,
 		clock: newClockGuard(s, o)}
 	for _, src := range sources {
@@ -129,7 +109,7 @@ func (c *Collector) Lacks(project string, to analytics.Date) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failed != nil {
-		return Fail(http.StatusServiceUnavailable, "what the logs have cannot be kept, and answers would lack it: "+
+		return api.Fail(http.StatusServiceUnavailable, "what the logs have cannot be kept, and answers would lack it: "+
 			where).With("Retry-After", later)
 	}
 	for i, s := range c.status {
@@ -140,10 +120,10 @@ func (c *Collector) Lacks(project string, to analytics.Date) error {
 			if s.IsRead {
 				lacking = "whose newest line is of " + s.Newest().Format(time.RFC3339)
 			}
-			return Fail(http.StatusServiceUnavailable, "log %d of DOCGAUGE_SITE_LOGS, %s, cannot be read, and the answer "+
+			return api.Fail(http.StatusServiceUnavailable, "log %d of DOCGAUGE_SITE_LOGS, %s, cannot be read, and the answer "+
 				"would lack its lines: "+where, i+1, lacking).With("Retry-After", later)
 		case !s.IsRead:
-			return Fail(http.StatusServiceUnavailable, "the logs are still being read after the start: "+
+			return api.Fail(http.StatusServiceUnavailable, "the logs are still being read after the start: "+
 				"ask again when /-/ready of the metrics address says ready").With("Retry-After", soon)
 		}
 	}
@@ -222,7 +202,7 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 type session struct {
 	*Collector
 	follower *logs.Follower
-	words    *vocabulary
+	words    *count.Vocabulary
 	// durable is how many of the words are.
 	durablePages, durableAgents int
 	parser                      *logs.Parser // for a look at single lines
@@ -259,7 +239,7 @@ type job struct {
 // worker makes views, for one goroutine.
 type worker struct {
 	*session
-	viewer *viewer
+	viewer *count.Viewer
 	parser *logs.Parser
 	keys   map[monthOf]*epochKeys
 }
@@ -277,25 +257,11 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Collector: c, words: newVocabulary(), parser: c.rules.format.Parser(),
+	s := &session{Collector: c, words: count.NewVocabulary(), parser: c.rules.Parser(),
 		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
-	numbers := map[string]int32{}
-	for i, project := range c.projects {
-		numbers[project] = int32(i)
-	}
-	for _, p := range r.Pages {
-		number, ok := numbers[p.Project]
-		if !ok {
-			number = -1 // of a project that the settings name no more
-		}
-		s.words.named(p.Missed)
-		s.words.pages.restore(pageName{number, p.Path, p.Missed != 0})
-	}
-	for _, a := range r.Agents {
-		s.words.agents.restore(agentName{a.Token, agents.Class(a.Class), a.Hosted})
-	}
+	s.words.Restore(r.Pages, r.Agents, c.projects)
 	s.durablePages, s.durableAgents = len(r.Pages), len(r.Agents)
 	for i, src := range c.sources {
 		s.sources[i] = facts.Source{Name: src.Where, Lines: map[string]int64{}}
@@ -311,16 +277,16 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	for range runtime.GOMAXPROCS(0) {
-		v := newViewer(s.rules, s.words, 0, 0)
-		w := &worker{s, v, s.rules.format.Parser(), map[monthOf]*epochKeys{}}
-		v.several, v.all, v.identify = len(s.projects) > 1, true, w.inEpochs
+		v := count.NewViewer(s.rules, s.words, 0, 0)
+		w := &worker{s, v, s.rules.Parser(), map[monthOf]*epochKeys{}}
+		v.Several, v.All, v.Identify = len(s.projects) > 1, true, w.inEpochs
 		s.workers = append(s.workers, w)
 	}
 	return s, nil
 }
 
 // inEpochs gives a view its reader's ids in the two epochs that have its month.
-func (w *worker) inEpochs(out *view, who []byte) Reason {
+func (w *worker) inEpochs(out *facts.View, who []byte) count.Reason {
 	of := monthOf{out.Project, facts.EpochOf(out.Day)}
 	k, known := w.keys[of]
 	if !known {
@@ -329,7 +295,7 @@ func (w *worker) inEpochs(out *view, who []byte) Reason {
 			w.locked.Lock()
 			w.failed = cmp.Or(w.failed, err) // the batch is lost
 			w.locked.Unlock()
-			return Late
+			return count.Late
 		}
 		if open {
 			k = &epochKeys{facts.NewHash(keys[0]), facts.NewHash(keys[1])}
@@ -337,7 +303,7 @@ func (w *worker) inEpochs(out *view, who []byte) Reason {
 		w.keys[of] = k
 	}
 	if k == nil {
-		return Late
+		return count.Late
 	}
 	out.Readers = [2]uint64{k.before.ID(who), k.own.ID(who)}
 	return ""
@@ -361,7 +327,7 @@ func (s *session) poll(ctx context.Context) error {
 	var running sync.WaitGroup
 	s.future = (analytics.DateOf(now) + 2).Time() // clocks differ by less than a day
 	for _, w := range s.workers {
-		w.viewer.from, w.viewer.to = from, s.future.Unix()
+		w.viewer.From, w.viewer.To = from, s.future.Unix()
 		running.Go(func() {
 			for j := range s.jobs {
 				w.run(j)
@@ -483,35 +449,34 @@ func (s *session) wait(ctx context.Context, c logs.Chunk) error {
 
 // run makes views of a chunk.
 func (w *worker) run(j job) {
-	w.viewer.fixed = -1
+	w.viewer.Fixed = -1
 	if project := w.Collector.sources[j.source].Project; project != "" {
-		w.viewer.fixed = int32(slices.Index(w.projects, project))
+		w.viewer.Fixed = int32(slices.Index(w.projects, project))
 	}
-	b := w.viewer.batch(w.parser, j.chunk)
+	b := w.viewer.Batch(w.parser, j.chunk)
 	j.chunk.Free()
 	w.locked.Lock()
 	defer w.locked.Unlock()
-	w.batch.Views = append(append(w.batch.Views, b.views...), b.missed...)
+	w.batch.Views = append(append(w.batch.Views, b.Views...), b.Missed...)
 	src := &w.sources[j.source]
-	if n := b.leftOut[Late]; n > 0 && src.Lines[string(Late)] == 0 {
+	if n := b.LeftOut[count.Late]; n > 0 && src.Lines[string(count.Late)] == 0 {
 		w.Logger.Warn("lines of months that are closed are not counted: the log was added, or got them, after that; "+
 			"docgauge site count reads the log alone, and another DOCGAUGE_SITE_DIR reads all logs again", "log", j.name,
 			"lines", n)
 	}
-	src.Watermark = max(src.Watermark, min(b.newest, w.Now().Unix()))
-	src.Lines["view"] += int64(len(b.views))
-	for why, n := range b.leftOut {
+	src.Watermark = max(src.Watermark, min(b.Newest, w.Now().Unix()))
+	src.Lines["view"] += int64(len(b.Views))
+	for why, n := range b.LeftOut {
 		src.Lines[string(why)] += int64(n)
 	}
 	w.changed[j.source] = true
-	if b.bad != nil && !w.unparsed[j.source] {
+	if b.Bad != nil && !w.unparsed[j.source] {
 		w.unparsed[j.source] = true
 		w.Logger.Warn("a line is not of the log's format; the next ones are only counted", "log", j.name,
-			"line", b.bad.Line,
-			"rule", b.bad.Rule, "masked", b.bad.Text)
+			"line", b.Bad.Line,
+			"rule", b.Bad.Rule, "masked", b.Bad.Text)
 	}
-	b.views = b.views[:0]
-	freeViews.Put(&b.views)
+	b.Free()
 }
 
 // commit makes the batch durable. No worker has a chunk.
@@ -521,16 +486,7 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	b := s.batch
 	b.Projects = s.projects
-	for i, p := range s.words.pages.all[s.durablePages:] {
-		number := int32(s.durablePages + i)
-		b.Pages = append(b.Pages, facts.Page{Number: number, Project: s.projects[p.project], Path: p.path,
-			Missed: s.words.missed[number]})
-	}
-	for i, a := range s.words.agents.all[s.durableAgents:] {
-		b.Agents = append(b.Agents, facts.Agent{Number: int32(s.durableAgents + i), Token: a.token,
-			Class:  string(a.class),
-			Hosted: a.hosted})
-	}
+	b.Pages, b.Agents = s.words.After(s.durablePages, s.durableAgents, s.projects)
 	for i := range s.changed {
 		b.Sources = append(b.Sources, s.sources[i])
 	}
@@ -546,7 +502,8 @@ func (s *session) commit(ctx context.Context) error {
 			s.touched[b.Views[i].Day] = now
 		}
 	}
-	s.durablePages, s.durableAgents = len(s.words.pages.all), len(s.words.agents.all)
+	s.durablePages += len(b.Pages)
+	s.durableAgents += len(b.Agents)
 	s.batch = facts.Batch{Views: b.Views[:0]}
 	clear(s.changed)
 	s.show()

@@ -1,4 +1,4 @@
-package site
+package count
 
 import (
 	"bufio"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
 // visitors are who may be in a crowd: what they are and which agent, as vendors say.
@@ -218,7 +217,7 @@ func TestWebServers(t *testing.T) {
 	// documented is the format of the quick start in docs/site.md.
 	const documented = `$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_accept" ` +
 		`"$http_x_forwarded_for"`
-	text, err := os.ReadFile("../../docs/site.md")
+	text, err := os.ReadFile("../../../docs/site.md")
 	for _, executed := range []string{documented, engines.Caddyfile} {
 		indented := strings.ReplaceAll(strings.TrimSpace(executed), "\n", "\n   ")
 		if err != nil || !strings.Contains(string(text), indented) {
@@ -236,12 +235,12 @@ func TestWebServers(t *testing.T) {
 		}
 		for _, l := range logs {
 			r := rulesOf(t, Settings{LogFormat: l.format, LogProxies: "127.0.0.0/8"})
-			got, err := r.Count(t.Context(), []string{w.Log(l.name)}, CountOptions{Now: analytics.DateOf(time.Now())})
+			got, err := r.Count(t.Context(), []string{w.Log(l.name)}, Options{Now: analytics.DateOf(time.Now())})
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := own(views, l.knowsAddress, l.accept, l.answer)
-			if diff := gocmp.Diff(want, shown(got, facts.Agents{})+shownAgents(got)); diff != "" {
+			if diff := gocmp.Diff(want, shownPages(got)+shownAgents(got)); diff != "" {
 				t.Errorf("%s: the crowd (-) and docgauge (+):\n%s", l.name, diff)
 			}
 			if got.LeftOut[Unparsed]+got.LeftOut[Client] > 0 {
@@ -259,6 +258,16 @@ func TestWebServers(t *testing.T) {
 	t.Run("Caddy", func(t *testing.T) {
 		check(t, engines.RunCaddy(t, root, false), logged{"access", "auto", true, true, true})
 	})
+}
+
+// shownPages are the readers of the site and of each page of a report, in order of paths.
+func shownPages(r *Report) string {
+	rows := []string{fmt.Sprintf("* %d %d %d\n", r.Totals.Human, r.Totals.AI, r.Totals.Total)}
+	for _, p := range r.Pages {
+		rows = append(rows, fmt.Sprintf("%s %d %d %d\n", p.Path, p.Human, p.AI, p.Total))
+	}
+	slices.Sort(rows)
+	return strings.Join(rows, "")
 }
 
 // shownAgents are the agents of a report, in the order of visitors.

@@ -1,4 +1,6 @@
-package site
+// Package api is the service of the specification as HTTP: keys, projects, paging, errors and the request log, over any
+// reports and agent jobs.
+package api
 
 import (
 	"context"
@@ -11,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	slashpath "path"
-	"slices"
 	"strconv"
 	"time"
 
@@ -22,8 +23,8 @@ import (
 // maxInFlight limits the requests being answered; one more gets 503.
 const maxInFlight = 1024
 
-// ServiceOptions are what a service serves.
-type ServiceOptions struct {
+// Options are what a service serves.
+type Options struct {
 	// FindKey returns what the key with a digest allows; false without such a key.
 	FindKey    func(ctx context.Context, digest [sha256.Size]byte) (Credential, bool, error)
 	HasProject func(name string) bool
@@ -67,14 +68,14 @@ type Faults struct {
 // A request is checked in this order: method, key, scope, project, parameters. Every refusal names the thing and the
 // rule, and nothing of a key or a prompt. Its methods are safe for concurrent use.
 type Service struct {
-	ServiceOptions
+	Options
 	Requests requestLog
 	inFlight chan struct{} // one slot for each request
 }
 
 // NewService returns a service.
-func NewService(o ServiceOptions) *Service {
-	return &Service{ServiceOptions: o, Requests: requestLog{out: o.RequestLog, logger: o.Logger, remember: o.Remember},
+func NewService(o Options) *Service {
+	return &Service{Options: o, Requests: requestLog{out: o.RequestLog, logger: o.Logger, remember: o.Remember},
 		inFlight: make(chan struct{}, maxInFlight)}
 }
 
@@ -87,25 +88,6 @@ type Call struct {
 	Project  string // that is served; empty before it is known
 	Number   int64  // of analytics requests, as Faults.Refuse counts them
 	Accepted bool   // an agent POST was accepted
-}
-
-// NewService returns the API over the facts of a site. Keys are looked up in the store for each request. lacks returns
-// the refusal of an answer that could lack lines: see [Collector.Lacks].
-func (a *Answers) NewService(
-	projects []string, lacks func(project string, to analytics.Date) error, o ServiceOptions,
-) *Service {
-	o.FindKey = func(ctx context.Context, digest [sha256.Size]byte) (Credential, bool, error) {
-		k, found, err := a.store.FindAPIKey(ctx, digest)
-		return Credential{ID: k.ID, Project: k.Project, Scope: k.Scope}, found, err
-	}
-	o.HasProject = func(name string) bool { return slices.Contains(projects, name) }
-	o.Reports = map[analytics.Report]Reporter{}
-	for name, r := range reports {
-		o.Reports[name] = func(c *Call, q Query) (any, error) {
-			return a.page(c, q, name, r, lacks)
-		}
-	}
-	return NewService(o)
 }
 
 // NewCall returns a call that begins now.
@@ -231,23 +213,23 @@ func (s *Service) finish(w http.ResponseWriter, c *Call, status int, value any, 
 	_, _ = w.Write(body) // the client may have gone
 }
 
-// refusal is an error as the service answers it; its JSON is the error body.
-type refusal struct {
-	Message string `json:"error"`
-	Status  int    `json:"-"`
-	header  http.Header
+// Refusal is an error as the service answers it; its JSON is the error body.
+type Refusal struct {
+	Message string      `json:"error"`
+	Status  int         `json:"-"`
+	Header  http.Header `json:"-"`
 }
 
-func (r *refusal) Error() string { return r.Message }
+func (r *Refusal) Error() string { return r.Message }
 
 // Fail returns the answer with a status and a message that names the thing and the rule.
-func Fail(status int, format string, args ...any) *refusal {
-	return &refusal{Message: fmt.Sprintf(format, args...), Status: status}
+func Fail(status int, format string, args ...any) *Refusal {
+	return &Refusal{Message: fmt.Sprintf(format, args...), Status: status}
 }
 
 // With sets a header of the answer.
-func (r *refusal) With(name, value string) *refusal {
-	r.header = http.Header{name: {value}}
+func (r *Refusal) With(name, value string) *Refusal {
+	r.Header = http.Header{name: {value}}
 	return r
 }
 
@@ -261,15 +243,15 @@ var ErrDropped = errors.New("reply dropped")
 
 // RefusalOf returns the answer for an error and sets its headers. Errors that are not refusals have paths of this
 // machine and the like: they go to the log, and the answer only says so.
-func (s *Service) RefusalOf(c *Call, err error, header http.Header) *refusal {
-	refused, ok := errors.AsType[*refusal](err)
+func (s *Service) RefusalOf(c *Call, err error, header http.Header) *Refusal {
+	refused, ok := errors.AsType[*Refusal](err)
 	if status := runner.HTTPStatus(err); !ok && status != 0 {
 		refused = Fail(status, "%v", err)
 	} else if !ok {
 		s.Logger.Error("request not answered", "method", c.Method, "path", c.URL.Path, "error", err)
 		refused = Fail(http.StatusInternalServerError, "internal error: the log of docgauge says why")
 	}
-	maps.Copy(header, refused.header)
+	maps.Copy(header, refused.Header)
 	return refused
 }
 

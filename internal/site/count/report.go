@@ -1,24 +1,22 @@
-package site
+package count
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,21 +26,21 @@ import (
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// CountOptions say what is counted.
-type CountOptions struct {
+// Options say what is counted.
+type Options struct {
 	// From and To are the days to count, To exclusive; nil for all.
 	From, To *analytics.Date
 	// ByDay counts each day too.
 	ByDay bool
 	// Project counts one of several projects.
 	Project string
-	// Now bounds the days: nobody has read tomorrow.
+	// Now bounds the days: lines of the day after tomorrow are not counted.
 	Now analytics.Date
 	// Stdin is the log named -.
 	Stdin io.Reader
 }
 
-// Report is the readers of a site in some days.
+// Report has the readers of a site in some days.
 type Report struct {
 	From   analytics.Date   `json:"from"`
 	To     analytics.Date   `json:"to"` // exclusive
@@ -51,29 +49,22 @@ type Report struct {
 	Agents []agentReaders   `json:"agents"`
 	Negotiation
 	Days []dayTotals `json:"days,omitempty"`
-	// Lines counts those read, Views those that are views, also by agents that do not count as readers.
+	// Lines counts the lines that were read. Views counts the views, also by agents that do not count as readers.
 	Lines   int            `json:"lines"`
 	Views   int            `json:"views"`
 	LeftOut map[Reason]int `json:"left_out"`
 	// Unparsed is the first line of the first log that has one.
-	Unparsed *badLine `json:"first_unparsed,omitempty"`
+	Unparsed *BadLine `json:"first_unparsed,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Negotiation is of readers whose Accept preferred Markdown. nil: the log lacks the header that says it.
-type Negotiation struct {
-	Markdown *int `json:"markdown_readers,omitempty"`
-	// HTML are those of them who got HTML, at least once.
-	HTML *int `json:"html_readers,omitempty"`
-}
-
-// dayTotals is the readers of a day.
+// dayTotals has the readers of a day.
 type dayTotals struct {
 	Day analytics.Date `json:"day"`
 	analytics.Totals
 }
 
-// agentReaders is the clients of an agent: each an address and a user agent.
+// agentReaders has the clients of an agent. A client is an address and a user agent.
 type agentReaders struct {
 	Agent    string             `json:"agent"`
 	Class    agents.Class       `json:"class"`
@@ -84,19 +75,11 @@ type agentReaders struct {
 	Negotiation
 }
 
-// badLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
-type badLine struct {
-	Source string `json:"source"`
-	Line   int    `json:"line"`
-	Rule   string `json:"rule"`
-	Text   string `json:"masked"`
-}
-
-// Count counts the readers in logs: files, plain or compressed, those of a directory, or - for CountOptions.Stdin. A file
+// Count counts the readers in logs: files, plain or compressed, the files of a directory, or - for Options.Stdin. A file
 // without a line of a known format is left out with a warning, unless all are. It keeps nothing. Memory grows with readers
 // and pages, not with lines.
-func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Report, error) {
-	c := &counting{Rules: r, CountOptions: o, words: newVocabulary(), readers: map[[2]uint64]uint32{},
+func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
+	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
 		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
 		from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
@@ -111,8 +94,8 @@ func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Rep
 	rand.Read(secret)
 	from, to := c.bounds()
 	for range runtime.GOMAXPROCS(0) {
-		v := newViewer(r, c.words, from, to)
-		v.identify = once(secret)
+		v := NewViewer(r, c.words, from, to)
+		v.Identify = once(secret)
 		c.viewers = append(c.viewers, v)
 	}
 	paths, err := filesOf(paths)
@@ -165,9 +148,9 @@ func filesOf(names []string) (paths []string, err error) {
 // counting is the state of one Count.
 type counting struct {
 	*Rules
-	CountOptions
-	words   *vocabulary
-	viewers []*viewer
+	Options
+	words   *Vocabulary
+	viewers []*Viewer
 	project int32
 
 	readers  map[[2]uint64]uint32
@@ -181,35 +164,16 @@ type counting struct {
 	lines    int
 	views    int
 	from, to analytics.Date
-	bad      *badLine
-	badOf    int
+	bad      *BadLine
+	badLog   int
 	unknown  []string // logs without a line of a known format
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
 }
 
-type askedReader struct {
-	agent int32
-	html  bool
-}
-
-// batch has the views of one chunk, and why its other lines are not views.
-type batch struct {
-	lines   int
-	newest  int64 // Unix seconds; 0: no line has a time
-	views   []view
-	missed  []view // of lines that are left out
-	asked   []negotiated
-	leftOut map[Reason]int
-	bad     *badLine
-}
-
-// freeViews are views of batches that have been counted: their memory is used again.
-var freeViews sync.Pool
-
-// read counts one log. Chunks are parsed in parallel, and counted one after the other. Of one that is of no known format
-// it counts nothing.
+// read counts one log. Chunks are parsed in parallel, and counted one after the other. It counts nothing of a log in no
+// known format.
 func (c *counting) read(ctx context.Context, i int, path string) error {
 	in, err := open(path, c.Stdin)
 	if err != nil {
@@ -221,7 +185,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 		return err
 	}
 	chunks := make(chan logs.Lines)
-	batches := make(chan batch, runtime.GOMAXPROCS(0))
+	batches := make(chan Batch, runtime.GOMAXPROCS(0))
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(chunks)
@@ -236,10 +200,10 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	})
 	workers, _ := errgroup.WithContext(gctx)
 	for _, v := range c.viewers {
-		own := c.format.Parser()
+		p := c.Parser()
 		workers.Go(func() error {
 			for chunk := range chunks {
-				b := v.batch(own, chunk)
+				b := v.Batch(p, chunk)
 				chunk.Free()
 				select {
 				case batches <- b:
@@ -254,17 +218,16 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 		defer close(batches)
 		return workers.Wait()
 	})
-	lines, unparsed, bad, badOf := c.lines, c.leftOut[Unparsed], c.bad, c.badOf
+	lines, unparsed, bad, badLog := c.lines, c.leftOut[Unparsed], c.bad, c.badLog
 	for b := range batches {
 		c.add(i, b)
-		b.views = b.views[:0]
-		freeViews.Put(&b.views)
+		b.Free()
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	if n := c.lines - lines; n > 0 && n == c.leftOut[Unparsed]-unparsed {
-		c.lines, c.leftOut[Unparsed], c.bad, c.badOf = lines, unparsed, bad, badOf
+		c.lines, c.leftOut[Unparsed], c.bad, c.badLog = lines, unparsed, bad, badLog
 		return logs.ErrUnknown
 	}
 	return nil
@@ -305,87 +268,21 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// batch reads the lines of a chunk.
-func (v *viewer) batch(p *logs.Parser, c logs.Lines) batch {
-	b := batch{lines: c.TooLong, leftOut: map[Reason]int{}}
-	if free, ok := freeViews.Get().(*[]view); ok {
-		b.views = *free
-	}
-	if c.TooLong > 0 {
-		b.leftOut[Unparsed] = c.TooLong
-		b.bad = &badLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
-	}
-	var l logs.Line
-	p.SetFields(c.Fields)
-	for number := c.First; len(c.Text) > 0; number++ {
-		var line []byte
-		line, c.Text, _ = bytes.Cut(c.Text, []byte("\n"))
-		line = bytes.TrimSuffix(line, []byte("\r"))
-		if len(line) == 0 {
-			continue
-		}
-		ok, err := p.Parse(line, &l)
-		if !ok && err == nil {
-			continue
-		}
-		b.lines++
-		if err != nil {
-			b.leftOut[Unparsed]++
-			if b.bad == nil {
-				b.bad = &badLine{Line: number, Rule: err.Error(), Text: mask(line)}
-			}
-			continue
-		}
-		if l.Time < v.to {
-			b.newest = max(b.newest, l.Time)
-		}
-		one, why := v.view(&l)
-		if why != "" {
-			b.leftOut[why]++
-			continue
-		}
-		b.views = append(b.views, one)
-	}
-	b.missed, v.missed = v.missed, nil
-	b.asked, v.negotiated = v.negotiated, nil
-	return b
-}
-
-// mask returns the form of a line without what it says: letters are a, digits 0.
-func mask(line []byte) string {
-	const most = 160
-	form := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsDigit(r):
-			return '0'
-		case unicode.IsLetter(r):
-			return 'a'
-		case r == unicode.ReplacementChar || !unicode.IsPrint(r):
-			return '.'
-		}
-		return r
-	}, string(line[:min(len(line), 4*most)]))
-	if runes := []rune(form); len(runes) > most {
-		form = string(runes[:most]) + "…"
-	}
-	return form
-}
-
 // add counts the views of a batch of log i.
-func (c *counting) add(i int, b batch) {
-	c.lines += b.lines
-	for why, n := range b.leftOut {
+func (c *counting) add(i int, b Batch) {
+	c.lines += b.Lines
+	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
 	}
-	if b.bad != nil && (c.bad == nil || c.badOf == i && b.bad.Line < c.bad.Line) {
-		c.bad, c.badOf = b.bad, i
+	if b.Bad != nil && (c.bad == nil || c.badLog == i && b.Bad.Line < c.bad.Line) {
+		c.bad, c.badLog = b.Bad, i
 	}
 	for _, n := range b.asked {
 		if n.view.Project == c.project {
 			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
 		}
 	}
-	for _, v := range b.views {
+	for _, v := range b.Views {
 		if v.Project != c.project {
 			c.leftOut[Foreign]++
 			continue
@@ -439,7 +336,7 @@ func (c *counting) report(paths []string) *Report {
 		r.To, r.From = *c.To, min(r.From, *c.To)
 	}
 	if c.bad != nil {
-		c.bad.Source = paths[c.badOf]
+		c.bad.Source = paths[c.badLog]
 	}
 	names := make([]string, len(c.words.pages.all))
 	for i, page := range c.words.pages.all {
@@ -461,13 +358,16 @@ func (c *counting) report(paths []string) *Report {
 	for _, path := range c.unknown {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
 	}
-	if text := c.warnBusiest(); text != "" {
+	var addresses []*busiest
+	for _, v := range c.viewers {
+		addresses = append(addresses, v.busiest)
+	}
+	if text := warnBusiest(addresses, c.views); text != "" {
 		r.Warnings = append(r.Warnings, text)
 	}
 	for _, l := range c.ranges.Stale() {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify "+
-			"anything: "+
-			"fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
+			"anything: fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
 	}
 	for i, day := range c.dates {
 		r.Days = append(r.Days, dayTotals{day, c.days.Part(i)})
@@ -476,20 +376,45 @@ func (c *counting) report(paths []string) *Report {
 	return r
 }
 
+// once identifies readers under one key.
+func once(secret []byte) func(*view, []byte) Reason {
+	mac := hmac.New(sha256.New, secret)
+	var sum []byte
+	return func(out *view, who []byte) Reason {
+		mac.Reset()
+		mac.Write(who)
+		sum = mac.Sum(sum[:0])
+		out.Readers = [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+		return ""
+	}
+}
+
+// Negotiation counts readers whose Accept preferred Markdown; nil where the log lacks the header.
+type Negotiation struct {
+	Markdown *int `json:"markdown_readers,omitempty"`
+	// HTML counts those readers that got HTML at least once.
+	HTML *int `json:"html_readers,omitempty"`
+}
+
+type askedReader struct {
+	agent int32
+	html  bool
+}
+
 // wholeSite stands for all agents together.
 const wholeSite = -1
 
-// negotiation returns that of an agent by its number, or of wholeSite.
+// negotiation returns a function from the number of an agent, or wholeSite, to its Negotiation.
 func (c *counting) negotiation() func(agent int32) Negotiation {
-	hasAccept := slices.ContainsFunc(c.viewers, func(v *viewer) bool { return v.hasAccept })
-	hasType := slices.ContainsFunc(c.viewers, func(v *viewer) bool { return v.hasType })
+	hasAccept := slices.ContainsFunc(c.viewers, func(v *Viewer) bool { return v.hasAccept })
+	hasType := slices.ContainsFunc(c.viewers, func(v *Viewer) bool { return v.hasType })
 	markdown, html := map[int32]int{}, map[int32]int{}
 	for _, a := range c.asked {
-		of := []int32{wholeSite, a.agent}
+		counted := []int32{wholeSite, a.agent}
 		if a.agent < 0 { // it names no agent
-			of = of[:1]
+			counted = counted[:1]
 		}
-		for _, agent := range of {
+		for _, agent := range counted {
 			markdown[agent]++
 			if a.html {
 				html[agent]++
@@ -505,32 +430,4 @@ func (c *counting) negotiation() func(agent int32) Negotiation {
 		}
 		return n
 	}
-}
-
-// Few addresses with most of the views are not readers.
-const (
-	fewAddresses = 3
-	leastViews   = 1000
-)
-
-// warnBusiest returns a warning if a few addresses have most of the views.
-func (c *counting) warnBusiest() string {
-	sum := map[netip.Addr]int{}
-	for _, v := range c.viewers {
-		for addr, n := range v.busiest {
-			sum[addr] += n * sampled
-		}
-	}
-	counts := slices.Sorted(maps.Values(sum))
-	most := 0
-	for _, n := range counts[max(0, len(counts)-fewAddresses):] {
-		most += n
-	}
-	if c.views < leastViews || most <= c.views/2 {
-		return ""
-	}
-	return fmt.Sprintf("%d addresses have about %d%% of the views: if they belong to a CDN or proxy, name its "+
-		"networks "+
-		"in DOCGAUGE_SITE_LOG_PROXIES; if they are monitors, in DOCGAUGE_SITE_EXCLUDE", min(fewAddresses, len(counts)),
-		min(100, 100*most/c.views))
 }

@@ -1,4 +1,4 @@
-package site
+package serve
 
 import (
 	"cmp"
@@ -18,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -382,17 +383,17 @@ func (j *Jobs) closeRepos() (err error) {
 // was not: after a 5xx they could not know.
 func (j *Jobs) taken(project string) error {
 	if j.refused != nil {
-		return Fail(http.StatusNotFound, "agent jobs: this site runs none now: its jail is missing; "+
+		return api.Fail(http.StatusNotFound, "agent jobs: this site runs none now: its jail is missing; "+
 			"docgauge site check says more")
 	}
 	if j.repos[project] == nil {
-		return Fail(http.StatusNotFound, "agent jobs: project %s has no repository", project)
+		return api.Fail(http.StatusNotFound, "agent jobs: project %s has no repository", project)
 	}
 	return nil
 }
 
 // Create accepts a job.
-func (j *Jobs) Create(c *Call, prompt string) (any, error) {
+func (j *Jobs) Create(c *api.Call, prompt string) (any, error) {
 	if err := j.taken(c.Project); err != nil {
 		return nil, err
 	}
@@ -400,7 +401,7 @@ func (j *Jobs) Create(c *Call, prompt string) (any, error) {
 }
 
 // Message accepts a message for a job.
-func (j *Jobs) Message(c *Call, id, prompt string) (any, error) {
+func (j *Jobs) Message(c *api.Call, id, prompt string) (any, error) {
 	if err := j.taken(c.Project); err != nil {
 		return nil, err
 	}
@@ -408,7 +409,7 @@ func (j *Jobs) Message(c *Call, id, prompt string) (any, error) {
 }
 
 // Get returns a job.
-func (j *Jobs) Get(c *Call, id string) (any, error) { return j.Queue.Get(c.Project, id) }
+func (j *Jobs) Get(c *api.Call, id string) (any, error) { return j.Queue.Get(c.Project, id) }
 
 // jobEditor is the repository of each job's project.
 type jobEditor struct{ *Jobs }

@@ -1,4 +1,4 @@
-package site
+package count
 
 import (
 	"cmp"
@@ -32,7 +32,7 @@ func rulesOf(t *testing.T, s Settings) *Rules {
 }
 
 // counted returns the report about some lines.
-func counted(t *testing.T, r *Rules, o CountOptions, lines ...string) *Report {
+func counted(t *testing.T, r *Rules, o Options, lines ...string) *Report {
 	t.Helper()
 	o.Now, o.Stdin = now, strings.NewReader(strings.Join(lines, "\n")+"\n")
 	report, err := r.Count(t.Context(), []string{"-"}, o)
@@ -73,6 +73,23 @@ func TestPages(t *testing.T) {
 	} {
 		if got := a.have([]byte(path)); got != want {
 			t.Errorf("%s is an asset: %t", path, got)
+		}
+	}
+}
+
+// TestPlainPage: only what could be a page's path, and means nothing anywhere else, is kept of what is not
+// there.
+func TestPlainPage(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/": true, "/docs/getting-started": true, "/v1.2/api_x~y": true, "/docs/1.0": true, "/llms.txt": true,
+		"/a/llms-full.txt": true, "/guide.mdx": false, "": false, otherPages: false, "/.env": false, "/.git/config": false,
+		"/a/../b": false, "//evil.example": false, "/a//b": false, "/wp-login.php": false, "/config.yml": false,
+		"/notes.txt": false, "/a.": false, "/a b": false, "/ü": false, "/a%2Fb": false, "/@everyone": false,
+		"/[x](y)": false, "/`id`": false, "/<script>": false, "/{{.}}": false, "/a|b": false, "/a\nb": false,
+		"/" + strings.Repeat("x", maxMissed): false,
+	} {
+		if got := plainPage(path); got != want {
+			t.Errorf("%.40q: %t", path, got)
 		}
 	}
 }
@@ -146,7 +163,7 @@ func TestLeftOut(t *testing.T) {
 		if test.want != "" {
 			want[test.want] = 1
 		}
-		got := counted(t, r, CountOptions{}, line, test.line)
+		got := counted(t, r, Options{}, line, test.line)
 		if diff := gocmp.Diff(want, got.LeftOut); diff != "" || got.Views+len(want) != 2 || got.Lines != 2 {
 			t.Errorf("%s: %d views of %d lines: %s", test.line, got.Views, got.Lines, diff)
 		}
@@ -178,7 +195,7 @@ func TestReaders(t *testing.T) {
 		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1, unknown"), forwarded("10.0.0.1", "192.0.2.1")}, 1},
 		{"2001:db8::/32", []string{forwarded("2001:db8::9", "192.0.2.1"), forwarded("2001:db8:5::9", "192.0.2.1")}, 1},
 	} {
-		r := counted(t, rulesOf(t, Settings{LogProxies: test.proxies}), CountOptions{}, test.lines...)
+		r := counted(t, rulesOf(t, Settings{LogProxies: test.proxies}), Options{}, test.lines...)
 		if r.Totals.Total != test.want {
 			t.Errorf("%s: %q: %d readers, want %d", test.proxies, test.lines, r.Totals.Total, test.want)
 		}
@@ -187,14 +204,14 @@ func TestReaders(t *testing.T) {
 	for i := range 2000 {
 		many = append(many, hit(fmt.Sprintf("10.0.0.%d", i%2), "/a", fmt.Sprint("Mozilla/5.0 ", i)))
 	}
-	if r := counted(t, rulesOf(t, Settings{}), CountOptions{}, many...); len(r.Warnings) != 1 ||
+	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 1 ||
 		!strings.HasPrefix(r.Warnings[0], "2 addresses have about ") {
 		t.Error(r.Warnings)
 	}
 	for i := range many {
 		many[i] = hit(fmt.Sprintf("10.0.%d.%d", i/250, i%250), "/a", firefox)
 	}
-	if r := counted(t, rulesOf(t, Settings{}), CountOptions{}, many...); len(r.Warnings) != 0 {
+	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 0 {
 		t.Error(r.Warnings)
 	}
 }
@@ -215,7 +232,7 @@ func TestProjects(t *testing.T) {
 	for project, want := range map[string]string{
 		"prj_docs": "/a /b /old", "prj_api": "/api /api/x", "prj_site": "/ /apix",
 	} {
-		report := counted(t, r, CountOptions{Project: project}, lines...)
+		report := counted(t, r, Options{Project: project}, lines...)
 		var pages []string
 		for _, p := range report.Pages {
 			pages = append(pages, p.Path)
@@ -225,7 +242,7 @@ func TestProjects(t *testing.T) {
 		}
 	}
 	for project, want := range map[string]string{"": "name one with --project", "prj_x": "has no"} {
-		if _, err := r.Count(t.Context(), []string{"-"}, CountOptions{Project: project}); err == nil ||
+		if _, err := r.Count(t.Context(), []string{"-"}, Options{Project: project}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want …%s…", project, err, want)
 		}
@@ -255,7 +272,7 @@ func TestWrongSettings(t *testing.T) {
 func TestHostileLines(t *testing.T) {
 	r := rulesOf(t, Settings{})
 	good := hit("192.0.2.1", "/a", firefox)
-	report := counted(t, r, CountOptions{}, good, strings.Repeat("x", 3<<20), hit("192.0.2.1", "/\x1b[2J\x07", firefox),
+	report := counted(t, r, Options{}, good, strings.Repeat("x", 3<<20), hit("192.0.2.1", "/\x1b[2J\x07", firefox),
 		hit("192.0.2.1", "/\xff\xfe", "\x00\x1b]0;x"), "\x1b[31mAlice Müller 203.0.113.77\x00 \u202e"+
 			strings.Repeat("z", 500),
 		hit("192.0.2.1", "/"+strings.Repeat("p/", 5000), firefox), hit("1.2.3.4.5", "/a", firefox), good)
@@ -280,7 +297,7 @@ func TestHostileLines(t *testing.T) {
 	for i := range 2 * maxPages {
 		lines = append(lines, hit("192.0.2.2", fmt.Sprint("/x/", i), fmt.Sprint(firefox, i%9)))
 	}
-	report = counted(t, r, CountOptions{}, append(append([]string{good}, lines...), hit("192.0.2.3", "/late", firefox))...)
+	report = counted(t, r, Options{}, append(append([]string{good}, lines...), hit("192.0.2.3", "/late", firefox))...)
 	pages := map[string]int64{}
 	for _, p := range report.Pages {
 		pages[p.Path] = p.Total
@@ -293,7 +310,7 @@ func TestHostileLines(t *testing.T) {
 	for i := range lines {
 		lines[i] = hit(fmt.Sprintf("192.0.%d.2", i%250), fmt.Sprint("/x/", i), firefox)
 	}
-	if n := len(counted(t, r, CountOptions{}, lines...).Pages); n != maxPages+1 {
+	if n := len(counted(t, r, Options{}, lines...).Pages); n != maxPages+1 {
 		t.Errorf("%d pages", n)
 	}
 }
@@ -326,14 +343,14 @@ func TestNoLog(t *testing.T) {
 		"picture": "no line has a known format", "absent": "no such file", "folder": "is a directory without a file",
 	} {
 		path := filepath.Join(dir, name)
-		_, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path}, CountOptions{Now: now})
+		_, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path}, Options{Now: now})
 		if got := fmt.Sprint(err); (err == nil) != (want == "") || want != "" &&
 			(!strings.HasPrefix(got, path) || !strings.Contains(got, want)) {
 			t.Errorf("%s: %v, want …%s…", name, err, want)
 		}
 	}
 	twice := filepath.Join(dir, "empty")
-	if _, err := rulesOf(t, Settings{}).Count(t.Context(), []string{twice, twice}, CountOptions{Now: now}); err == nil ||
+	if _, err := rulesOf(t, Settings{}).Count(t.Context(), []string{twice, twice}, Options{Now: now}); err == nil ||
 		!strings.Contains(err.Error(), twice+": is named twice") {
 		t.Errorf("a log named twice: %v", err)
 	}
@@ -353,7 +370,7 @@ func TestMixedLog(t *testing.T) {
 	for range 40 {
 		lines := slices.Concat(good, bad, []string{common})
 		rand.Shuffle(len(lines), func(i, k int) { lines[i], lines[k] = lines[k], lines[i] })
-		r := counted(t, rulesOf(t, Settings{}), CountOptions{}, lines...)
+		r := counted(t, rulesOf(t, Settings{}), Options{}, lines...)
 		if r.Totals.Human != int64(len(good)) || r.LeftOut[Unparsed] != 4 || r.Views != len(good)+1 {
 			t.Fatalf("%d readers, want %d; views %d, left out %v:\n%s", r.Totals.Human, len(good), r.Views, r.LeftOut,
 				strings.Join(lines, "\n"))
@@ -365,7 +382,7 @@ func TestMixedLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := rulesOf(t, Settings{}).Count(t.Context(), []string{dir}, CountOptions{Now: now})
+	r, err := rulesOf(t, Settings{}).Count(t.Context(), []string{dir}, Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

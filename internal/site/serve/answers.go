@@ -1,10 +1,11 @@
-package site
+package serve
 
 import (
 	"bytes"
 	"compress/flate"
 	"container/list"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
@@ -41,8 +44,8 @@ const (
 
 // reports are those of a site.
 var reports = map[analytics.Report]report{
-	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors, NewPage),
-	analytics.AgentsReport:   newReport((*facts.Store).CountAgents, NewAgentsPage),
+	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors, api.NewPage),
+	analytics.AgentsReport:   newReport((*facts.Store).CountAgents, api.NewAgentsPage),
 }
 
 // report returns answers: an empty one, from the facts, and from a text that was kept.
@@ -147,9 +150,28 @@ func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
 		held: map[heldKey]*list.Element{}, recent: list.New()}
 }
 
+// NewService returns the API over the facts of a site. Keys are looked up in the store for each request. lacks returns
+// the refusal of an answer that could lack lines: see [Collector.Lacks].
+func (a *Answers) NewService(
+	projects []string, lacks func(project string, to analytics.Date) error, o api.Options,
+) *api.Service {
+	o.FindKey = func(ctx context.Context, digest [sha256.Size]byte) (api.Credential, bool, error) {
+		k, found, err := a.store.FindAPIKey(ctx, digest)
+		return api.Credential{ID: k.ID, Project: k.Project, Scope: k.Scope}, found, err
+	}
+	o.HasProject = func(name string) bool { return slices.Contains(projects, name) }
+	o.Reports = map[analytics.Report]api.Reporter{}
+	for name, r := range reports {
+		o.Reports[name] = func(c *api.Call, q api.Query) (any, error) {
+			return a.page(c, q, name, r, lacks)
+		}
+	}
+	return api.NewService(o)
+}
+
 // page answers a query with one page of a report.
 func (a *Answers) page(
-	c *Call, q Query, name analytics.Report, r report, lacks func(project string, to analytics.Date) error,
+	c *api.Call, q api.Query, name analytics.Report, r report, lacks func(project string, to analytics.Date) error,
 ) (any, error) {
 	today := analytics.DateOf(c.Now)
 	window, err := windowOf(q, today)
@@ -162,7 +184,7 @@ func (a *Answers) page(
 	}
 	if window.From < oldest && window.From < window.To {
 		// Nothing is no answer: it would take the place of the true one in the client's files.
-		return nil, Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
+		return nil, api.Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
 			"are kept (DOCGAUGE_SITE_RETENTION)", window.From, oldest, a.retention)
 	}
 	if err := lacks(c.Project, window.To); err != nil {
@@ -182,11 +204,11 @@ func (a *Answers) page(
 	}
 	switch {
 	case err != nil && c.Context().Err() != nil:
-		return nil, ErrDropped // the client has gone
+		return nil, api.ErrDropped // the client has gone
 	case err != nil:
 		a.log.Error("facts not counted", "report", name.String(), "project", c.Project, "from", window.From.String(),
 			"to", window.To.String(), "error", err)
-		return nil, Fail(http.StatusInternalServerError, "the facts of project %q, %s, cannot be counted: "+
+		return nil, api.Fail(http.StatusInternalServerError, "the facts of project %q, %s, cannot be counted: "+
 			"the log of docgauge site serve says why", c.Project, window)
 	}
 	a.hold(reading, found, q)
@@ -199,7 +221,7 @@ func OldestDay(today analytics.Date, retention int) analytics.Date {
 }
 
 // windowOf returns the days of a query that can be counted, or refuses it.
-func windowOf(q Query, today analytics.Date) (w analytics.Window, err error) {
+func windowOf(q api.Query, today analytics.Date) (w analytics.Window, err error) {
 	w.To = today + 1
 	if q.ToDay != nil {
 		w.To = *q.ToDay
@@ -215,7 +237,7 @@ func windowOf(q Query, today analytics.Date) (w analytics.Window, err error) {
 	}
 	w.From = *q.FromDay
 	if w.Days() > longestWindow && w.To > month(w.From, 1) {
-		return w, Fail(http.StatusBadRequest, "dateFrom, dateTo: want at most %d days, or days of one month: "+
+		return w, api.Fail(http.StatusBadRequest, "dateFrom, dateTo: want at most %d days, or days of one month: "+
 			"[%s,%s) has %d; readers are not recognized for longer, so ask for each month",
 			longestWindow, w.From, w.To, w.Days())
 	}
@@ -270,7 +292,7 @@ func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int6
 			if err == nil { // else it is counted once more
 				found := &answer{c, changed}
 				a.Kept.Add(1)
-				a.hold(key, found, Query{})
+				a.hold(key, found, api.Query{})
 				return found, nil
 			}
 		}
@@ -283,7 +305,7 @@ func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int6
 	found := &answer{c, changed}
 	a.Counted.Add(1)
 	a.Nanoseconds.Add(int64(time.Since(began)))
-	a.hold(key, found, Query{})
+	a.hold(key, found, api.Query{})
 	if over {
 		if err := a.keep(ctx, q, found); err != nil {
 			a.log.Warn("answer not kept", "report", q.Report.String(), "project", q.Project, "from", q.From.String(),
@@ -321,7 +343,7 @@ func (a *Answers) find(key heldKey) *answer {
 }
 
 // read returns the held answer that a page is of; nil if it must be of the newest facts.
-func (a *Answers) read(reading heldKey, q Query) *answer {
+func (a *Answers) read(reading heldKey, q api.Query) *answer {
 	found := a.find(reading)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -338,7 +360,7 @@ func (a *Answers) read(reading heldKey, q Query) *answer {
 }
 
 // turn counts the readings under way, of which q gets a page.
-func (h *held) turn(q Query) {
+func (h *held) turn(q api.Query) {
 	if q.Offset == 0 {
 		h.readings++
 	}
@@ -348,7 +370,7 @@ func (h *held) turn(q Query) {
 }
 
 // hold holds an answer in place of the former one, even if it is too large for others beside it.
-func (a *Answers) hold(key heldKey, found *answer, page Query) {
+func (a *Answers) hold(key heldKey, found *answer, page api.Query) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if el := a.held[key]; el != nil {

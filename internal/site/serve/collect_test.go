@@ -1,4 +1,4 @@
-package site
+package serve
 
 import (
 	"bytes"
@@ -23,9 +23,23 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/faults"
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
+
+const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+func rulesOf(t *testing.T, s count.Settings) *count.Rules {
+	t.Helper()
+	s.LogFormat = "auto"
+	r, err := count.ParseRules(s, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
 // world is a site, its log and a collector, on a clock of its own. It knows which lines must count:
 // by the rule of epochs as the documentation has it, written down once more.
@@ -111,7 +125,7 @@ func (w *world) start() {
 	var err error
 	w.store, err = facts.Open(filepath.Join(w.dir, "site"))
 	w.ok(err)
-	rules := rulesOf(w.t, Settings{})
+	rules := rulesOf(w.t, count.Settings{})
 	sources := []logs.Source{{Where: w.log()}}
 	if w.silent {
 		sources = append(sources, logs.Source{Where: filepath.Join(w.dir, "other.log")})
@@ -179,7 +193,7 @@ func (w *world) close(caughtUp bool) {
 // check compares a window.
 func (w *world) check(from, to analytics.Date) {
 	w.t.Helper()
-	got, err := w.store.CountVisitors(w.t.Context(), DefaultProject, from, to)
+	got, err := w.store.CountVisitors(w.t.Context(), count.DefaultProject, from, to)
 	w.ok(err)
 	pages := map[string]map[string]bool{"": {}}
 	for _, r := range w.counted {
@@ -288,7 +302,7 @@ func TestPollsForget(t *testing.T) {
 	collect := func() {
 		w.start()
 		for _, one := range w.session.workers {
-			one.viewer.identify = func(v *view, who []byte) Reason {
+			one.viewer.Identify = func(v *facts.View, who []byte) count.Reason {
 				why := one.inEpochs(v, who)
 				w.session.locked.Lock()
 				defer w.session.locked.Unlock()
@@ -316,7 +330,7 @@ func TestPollsForget(t *testing.T) {
 	}
 	w.write(analytics.DateOf(w.now), 60)
 	collect()
-	keys, _, err := w.store.Keys(t.Context(), DefaultProject, facts.EpochOf(analytics.DateOf(w.now)), w.now)
+	keys, _, err := w.store.Keys(t.Context(), count.DefaultProject, facts.EpochOf(analytics.DateOf(w.now)), w.now)
 	w.ok(err)
 	for _, key := range keys {
 		ids[string(key)] = true
@@ -328,7 +342,7 @@ func TestPollsForget(t *testing.T) {
 		t.Fatalf("only %d ids and keys found while the epochs are open: the test looks at the wrong place", n)
 	}
 	for range 3 {
-		_, err := beside.CountVisitors(t.Context(), DefaultProject,
+		_, err := beside.CountVisitors(t.Context(), count.DefaultProject,
 			analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
 		w.ok(err)
 		w.now = w.now.AddDate(0, 0, 30)
@@ -400,7 +414,7 @@ func TestLacks(t *testing.T) {
 	now := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
 	today := analytics.DateOf(now)
 	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
-	c := NewCollector(rulesOf(t, Settings{}), []logs.Source{{Project: "prj_a", Where: a}, {Project: "prj_b", Where: b}},
+	c := NewCollector(rulesOf(t, count.Settings{}), []logs.Source{{Project: "prj_a", Where: a}, {Project: "prj_b", Where: b}},
 		store, CollectOptions{Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler)})
 	s, err := c.newSession(t.Context())
 	if err != nil {
@@ -445,9 +459,9 @@ func TestLacks(t *testing.T) {
 			var ago int
 			_, _ = fmt.Sscan(of, &project, &ago)
 			err := c.Lacks(project, today-analytics.Date(ago))
-			r, _ := errors.AsType[*refusal](err)
+			r, _ := errors.AsType[*api.Refusal](err)
 			if (r == nil) != (want == "") || r != nil && (!strings.Contains(r.Message, want) || r.Status != 503 ||
-				r.header.Get("Retry-After") == "" || strings.Contains(r.Message, dir)) {
+				r.Header.Get("Retry-After") == "" || strings.Contains(r.Message, dir)) {
 				t.Errorf("%s, %s: %v; want %q", step.name, of, err, want)
 			}
 		}
@@ -513,13 +527,13 @@ func TestUnreadableFileHoldsTheEpoch(t *testing.T) {
 	w.now = time.Date(2026, 3, 6, 12, 0, 0, 0, time.UTC)
 	w.session.sources[0].Watermark = w.now.Unix()
 	end := facts.EpochOf(analytics.NewDate(2025, 12, 1)).To().Time().Add(grace)
-	if !w.session.past(DefaultProject, end) {
+	if !w.session.past(count.DefaultProject, end) {
 		t.Error("is not past although its only log is")
 	}
 	c.mu.Lock()
 	c.status[0].Err = "b.log: permission denied"
 	c.mu.Unlock()
-	if w.session.past(DefaultProject, end) {
+	if w.session.past(count.DefaultProject, end) {
 		t.Error("is past although a file was not read")
 	}
 }

@@ -1,4 +1,4 @@
-package site
+package serve
 
 import (
 	"fmt"
@@ -10,25 +10,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
-
-// TestPlainPage: only what could be a page's path, and means nothing anywhere else, is kept of what is not
-// there.
-func TestPlainPage(t *testing.T) {
-	for path, want := range map[string]bool{
-		"/": true, "/docs/getting-started": true, "/v1.2/api_x~y": true, "/docs/1.0": true, "/llms.txt": true,
-		"/a/llms-full.txt": true, "/guide.mdx": false, "": false, otherPages: false, "/.env": false, "/.git/config": false,
-		"/a/../b": false, "//evil.example": false, "/a//b": false, "/wp-login.php": false, "/config.yml": false,
-		"/notes.txt": false, "/a.": false, "/a b": false, "/ü": false, "/a%2Fb": false, "/@everyone": false,
-		"/[x](y)": false, "/`id`": false, "/<script>": false, "/{{.}}": false, "/a|b": false, "/a\nb": false,
-		"/" + strings.Repeat("x", maxMissed): false,
-	} {
-		if got := plainPage(path); got != want {
-			t.Errorf("%.40q: %t", path, got)
-		}
-	}
-}
 
 // missedLine is a line about a path that is not there.
 func missedLine(at time.Time, addr, path, agent string, status int) string {
@@ -48,7 +32,7 @@ func (w *world) writeText(text string) {
 // agentRows are the rows of the report in October that are not there, as text.
 func (w *world) misses() (rows []string) {
 	w.t.Helper()
-	a, err := w.store.CountAgents(w.t.Context(), DefaultProject, analytics.NewDate(2026, 10, 1),
+	a, err := w.store.CountAgents(w.t.Context(), count.DefaultProject, analytics.NewDate(2026, 10, 1),
 		analytics.NewDate(2026, 11, 1))
 	w.ok(err)
 	for _, r := range a.Rows {
@@ -57,6 +41,13 @@ func (w *world) misses() (rows []string) {
 		}
 	}
 	return rows
+}
+
+// pages are the names that the collector has made durable.
+func (w *world) pages() []facts.Page {
+	pages, err := w.store.Pages(w.t.Context())
+	w.ok(err)
+	return pages
 }
 
 // TestMisses: paths that agents of several networks asked for and that are not there are counted, also
@@ -110,7 +101,7 @@ func TestMisses(t *testing.T) {
 	if diff := gocmp.Diff(want, w.misses()); diff != "" {
 		t.Errorf("after a restart (-want, +got): %s", diff)
 	}
-	v, err := w.store.CountVisitors(t.Context(), DefaultProject, analytics.DateOf(at), analytics.DateOf(at)+1)
+	v, err := w.store.CountVisitors(t.Context(), count.DefaultProject, analytics.DateOf(at), analytics.DateOf(at)+1)
 	w.ok(err)
 	if diff := gocmp.Diff(facts.Visitors{Totals: analytics.Totals{AI: 1, Total: 1},
 		Rows: []analytics.Row{{Path: "/there", Totals: analytics.Totals{AI: 1, Total: 1}}}}, v); diff != "" {
@@ -128,6 +119,7 @@ func TestInventedMisses(t *testing.T) {
 	at := time.Date(2026, 10, 10, 12, 0, 0, 0, time.UTC)
 	w := newWorld(t, 1, at.AddDate(0, 1, 0))
 	var text strings.Builder
+	const maxMisses, maxInvented = 10_000, 1000
 	const clients = maxMisses/maxInvented + 2
 	for c := range clients {
 		for i := range maxInvented + 5 {
@@ -140,7 +132,10 @@ func TestInventedMisses(t *testing.T) {
 	w.start()
 	w.ok(w.session.poll(t.Context()))
 	for range 2 { // as it goes on, and after a restart
-		known := w.session.words.known
+		known := map[facts.Epoch]int{}
+		for _, p := range w.pages() {
+			known[p.Missed]++
+		}
 		if october, november := facts.EpochOf(analytics.DateOf(at)), facts.EpochOf(analytics.DateOf(at))+1; known[0] != 1 ||
 			known[october] != maxMisses || known[november] != 1 {
 			t.Errorf("%v", known)
@@ -169,16 +164,18 @@ func TestInventedPages(t *testing.T) {
 		w.ok(w.session.poll(t.Context()))
 	}
 	day := analytics.DateOf(at)
-	got, err := w.store.CountVisitors(t.Context(), DefaultProject, day, day+1)
+	got, err := w.store.CountVisitors(t.Context(), count.DefaultProject, day, day+1)
 	w.ok(err)
 	pages := map[string]int64{}
 	for _, row := range got.Rows {
 		pages[row.Path] = row.Total
 	}
-	if n := len(pages); got.Totals.Total != 2 || pages["/guide"] != 1 || pages["/new/11"] != 1 || pages[otherPages] != 1 ||
-		n > maxPages/2+20 || len(w.session.words.pages.all) != n {
+	const maxPages = 100_000
+	names := len(w.pages())
+	if n := len(pages); got.Totals.Total != 2 || pages["/guide"] != 1 || pages["/new/11"] != 1 || pages["(other)"] != 1 ||
+		n > maxPages/2+20 || names != n {
 		t.Errorf("%v, %d pages of %d names, /guide %d, /new/11 %d, others %d", got.Totals, n,
-			len(w.session.words.pages.all), pages["/guide"], pages["/new/11"], pages[otherPages])
+			names, pages["/guide"], pages["/new/11"], pages["(other)"])
 	}
 	w.stop()
 }

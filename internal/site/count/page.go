@@ -1,4 +1,4 @@
-package site
+package count
 
 import (
 	"bytes"
@@ -12,20 +12,12 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// otherPages is the page of all paths that are too long, or beyond the greatest number of pages.
+// otherPages stands for all paths that are too long, or beyond the greatest number of pages.
 const otherPages = "(other)"
 
+// Longest paths in bytes: of a page, and of a missed path.
 const (
-	maxPath = 2048
-	// maxPages bounds the pages of a site: a server that answers every path lets anybody invent them.
-	maxPages = 100_000
-	// maxInvented is how many pages that nobody has read before a client may read once there are
-	// half as many pages as may be.
-	maxInvented = 1000
-	// maxMisses is how many paths that are not there can be new in a month, of which a client can invent
-	// maxInvented.
-	maxMisses = 10_000
-	// maxMissed is the longest path of these, in bytes.
+	maxPath   = 2048
 	maxMissed = 200
 )
 
@@ -46,7 +38,7 @@ func parseAssets(text string) assets {
 	return a
 }
 
-// have reports whether a path without its query is an asset's.
+// have reports whether a path without its query names an asset.
 func (a assets) have(path []byte) bool {
 	name := path[bytes.LastIndexByte(path, '/')+1:]
 	if len(name) == 0 || len(name) > 255 {
@@ -85,9 +77,8 @@ func pageOf(target []byte) (page string, markdown bool) {
 	return analytics.FoldPage(spell(path)), markdown
 }
 
-// plainPage reports whether a path that is not there could be a page's, and can be shown to anybody and
-// everything: it is of letters, digits, and - _ . ~ between single slashes, hides nothing behind a dot, and
-// is no other file than a Markdown surface.
+// plainPage reports whether a missed path could name a page, and can be shown anywhere: it has letters,
+// digits, and - _ . ~ between single slashes, no name that begins with a dot, and no file but a Markdown surface.
 func plainPage(page string) bool {
 	if len(page) > maxMissed || page == "" || page[0] != '/' {
 		return false
@@ -129,8 +120,8 @@ func pathOf(target []byte) []byte {
 	return target
 }
 
-// spell writes a path the one way that it is counted: printable text as it is, percent-encoded what
-// is not, and what means something else than the character, which are / ? # and the percent sign.
+// spell writes a path in the one spelling that is counted: printable text as it is; percent-encoded the rest, and
+// the characters / ? # and % where they were encoded.
 func spell(path []byte) string {
 	plain := true
 	for _, c := range path {
@@ -170,40 +161,4 @@ func spell(path []byte) string {
 		i += size
 	}
 	return out.String()
-}
-
-// prefersMarkdown reports whether an Accept header gives text/markdown a greater q than text/html.
-func prefersMarkdown(accept string) bool {
-	const exact, group, all = 3, 2, 1
-	var markdown, html float64
-	var known int // how exactly html is known
-	for part := range strings.SplitSeq(accept, ",") {
-		media, parameters, _ := strings.Cut(part, ";")
-		q := 1.0
-		for parameter := range strings.SplitSeq(parameters, ";") {
-			name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
-			if strings.EqualFold(strings.TrimSpace(name), "q") {
-				n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-				if err != nil || !(n >= 0 && n <= 1) {
-					n = 0
-				}
-				q = n
-			}
-		}
-		how := 0
-		switch strings.ToLower(strings.TrimSpace(media)) {
-		case "text/markdown":
-			markdown = max(markdown, q)
-		case "text/html":
-			how = exact
-		case "text/*":
-			how = group
-		case "*/*":
-			how = all
-		}
-		if how > known {
-			known, html = how, q
-		}
-	}
-	return markdown > html
 }

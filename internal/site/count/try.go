@@ -1,4 +1,4 @@
-package site
+package count
 
 import (
 	"bytes"
@@ -26,10 +26,10 @@ type Tried struct {
 	forms map[string]int // lines by the name of their form
 }
 
-// headSize is how much of the beginning of the oldest log and of the end of the newest is looked at.
+// headSize is the number of bytes at the beginning of the oldest log and at the end of the newest that Try reads.
 const headSize = 64 << 10
 
-// leastParsed is the share of lines below which the format cannot be that of the log.
+// leastParsed is the share of lines that must follow a format.
 const leastParsed = 0.95
 
 // errEnough ends a look at a log.
@@ -42,7 +42,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 		return t, nil
 	}
 	t.Hosts, t.forms = map[string]int{}, map[string]int{}
-	parser := r.format.Parser()
+	parser := r.Parser()
 	f, err := logs.NewFollower([]logs.Source{source}, nil, logs.FollowOptions{Now: now})
 	if err != nil {
 		return t, err
@@ -151,12 +151,12 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 		if err == nil {
 			t.Parsed++
 			t.forms[parser.Form]++
-			at := time.Unix(l.Time, 0).UTC()
-			if t.Parsed == 1 || at.Before(t.Oldest) {
-				t.Oldest = at
+			written := time.Unix(l.Time, 0).UTC()
+			if t.Parsed == 1 || written.Before(t.Oldest) {
+				t.Oldest = written
 			}
-			if at.After(t.Newest) {
-				t.Newest = at
+			if written.After(t.Newest) {
+				t.Newest = written
 			}
 			host, _, _ := strings.Cut(strings.ToLower(string(l.Host)), ":")
 			if host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" {

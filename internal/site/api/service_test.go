@@ -1,4 +1,4 @@
-package site
+package api
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func newTest() *Service {
 	agents := []analytics.AgentRow{agent, agent}
 	agents[0].Path, agents[1].Path, agents[1].Found, agents[1].Requests = "/a", "/b", false, 1
 	day := analytics.NewDate(2026, 11, 16)
-	return NewService(ServiceOptions{
+	return NewService(Options{
 		FindKey: keys.Find, HasProject: func(name string) bool { return name == "prj" }, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler),
 		Reports: map[analytics.Report]Reporter{

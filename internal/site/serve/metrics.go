@@ -1,4 +1,4 @@
-package site
+package serve
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
@@ -65,7 +66,7 @@ var Metrics = []metric{
 type Exposition struct {
 	collector *Collector
 	answers   *Answers
-	rules     *Rules
+	rules     *count.Rules
 	requests  *prometheus.CounterVec
 	epochs    prometheus.Gauge
 	open      atomic.Pointer[[]facts.OpenEpoch]
@@ -73,7 +74,7 @@ type Exposition struct {
 }
 
 // NewExposition returns the metrics of a site.
-func NewExposition(c *Collector, a *Answers, r *Rules) *Exposition {
+func NewExposition(c *Collector, a *Answers, r *count.Rules) *Exposition {
 	e := &Exposition{collector: c, answers: a, rules: r,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metrics[requestsTotal].Name,
 			Help: Metrics[requestsTotal].Help}, Metrics[requestsTotal].Labels),

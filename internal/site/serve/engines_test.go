@@ -1,4 +1,4 @@
-package site
+package serve
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
@@ -145,8 +146,8 @@ func TestEngines(t *testing.T) {
 		to := from + 1 + r.IntN(12)
 		first := analytics.NewDate(2026, 10, 1)
 		begin, end := first+analytics.Date(from-1), first+analytics.Date(to-1)
-		report, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path},
-			CountOptions{From: &begin, To: &end, Now: end})
+		report, err := rulesOf(t, count.Settings{}).Count(t.Context(), []string{path},
+			count.Options{From: &begin, To: &end, Now: end})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +201,7 @@ func collected(t *testing.T, path string, from, to analytics.Date) facts.Agents 
 		t.Fatal(err)
 	}
 	defer store.Close()
-	s, err := NewCollector(rulesOf(t, Settings{}), []logs.Source{{Where: path}}, store, CollectOptions{
+	s, err := NewCollector(rulesOf(t, count.Settings{}), []logs.Source{{Where: path}}, store, CollectOptions{
 		Now: analytics.NewDate(2026, 11, 3).Time, Logger: slog.New(slog.DiscardHandler)}).newSession(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +210,7 @@ func collected(t *testing.T, path string, from, to analytics.Date) facts.Agents 
 	if err := s.poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a, err := store.CountAgents(t.Context(), DefaultProject, from, to)
+	a, err := store.CountAgents(t.Context(), count.DefaultProject, from, to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +218,7 @@ func collected(t *testing.T, path string, from, to analytics.Date) facts.Agents 
 }
 
 // shown is both reports as the engines answer, in order of paths.
-func shown(r *Report, agents facts.Agents) string {
+func shown(r *count.Report, agents facts.Agents) string {
 	rows := []string{fmt.Sprintf("* %d %d %d\n", r.Totals.Human, r.Totals.AI, r.Totals.Total)}
 	for _, p := range r.Pages {
 		rows = append(rows, fmt.Sprintf("%s %d %d %d\n", p.Path, p.Human, p.AI, p.Total))

@@ -1,4 +1,4 @@
-package site
+package serve
 
 import (
 	"encoding/json"
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
@@ -63,7 +64,7 @@ func (s *testSite) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 func (s *testSite) serve() {
 	s.answers = NewAnswers(s.store, CollectOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler), Retention: 3})
 	s.handler = s.answers.NewService([]string{"prj_a", "prj_b"}, func(string, analytics.Date) error { return s.lacks },
-		ServiceOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler)}).Handler()
+		api.Options{Now: s.clock, Logger: slog.New(slog.DiscardHandler)}).Handler()
 }
 
 func (s *testSite) addKey(project string) string {
@@ -133,7 +134,7 @@ func (s *testSite) page(query, key string) (n numbers) {
 // parse reads a page of the report.
 func (s *testSite) parse(body string) (n numbers, err error) {
 	if s.report == analytics.VisitorsReport {
-		var p Page
+		var p api.Page
 		err = json.Unmarshal([]byte(body), &p)
 		for _, row := range p.Visitors {
 			n.Rows = append(n.Rows, pathNumber{row.Path, row.Total})
@@ -143,7 +144,7 @@ func (s *testSite) parse(body string) (n numbers, err error) {
 		}
 		return n, err
 	}
-	var p AgentsPage
+	var p api.AgentsPage
 	err = json.Unmarshal([]byte(body), &p)
 	for _, row := range p.Agents {
 		n.Rows = append(n.Rows, pathNumber{row.Path, row.Visitors})
@@ -394,11 +395,11 @@ func TestCountedOnce(t *testing.T) {
 func TestHeldIsBounded(t *testing.T) {
 	s := newTestSite(t)
 	a := s.answers
-	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, Page]{
+	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, api.Page]{
 		answer: facts.Visitors{Rows: make([]analytics.Row, heldBytes/2/100)}}}
 	for i := range 5 {
-		a.hold(heldKey{key: fmt.Sprint(i)}, large, Query{})
-		a.hold(heldKey{key: fmt.Sprint(i)}, large, Query{}) // again
+		a.hold(heldKey{key: fmt.Sprint(i)}, large, api.Query{})
+		a.hold(heldKey{key: fmt.Sprint(i)}, large, api.Query{}) // again
 	}
 	if len(a.held) != 1 || a.recent.Len() != 1 || a.size > heldBytes || a.find(heldKey{key: "4"}) != large {
 		t.Errorf("%d held, %d, %d bytes", len(a.held), a.recent.Len(), a.size)
@@ -427,7 +428,7 @@ func TestDamageIsNoAnswer(t *testing.T) {
 // TestNotCaughtUp: numbers that lack lines are not given.
 func TestNotCaughtUp(t *testing.T) {
 	s := newTestSite(t)
-	s.lacks = Fail(http.StatusServiceUnavailable, "still being read")
+	s.lacks = api.Fail(http.StatusServiceUnavailable, "still being read")
 	code, body := s.get("", s.key)
 	if code != http.StatusServiceUnavailable || !strings.Contains(body, "still being read") {
 		t.Errorf("%d %s", code, body)

@@ -1,4 +1,4 @@
-package site
+package serve
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -133,9 +134,9 @@ func TestJobSettings(t *testing.T) {
 // ask sends a request about jobs of prj_a and returns the status and the job.
 func askJobs(t *testing.T, j *Jobs, method, target, prompt string) (status int, job runner.Job, body string) {
 	t.Helper()
-	service := NewService(ServiceOptions{
-		FindKey: func(context.Context, [32]byte) (Credential, bool, error) {
-			return Credential{Scope: "admin"}, true, nil
+	service := api.NewService(api.Options{
+		FindKey: func(context.Context, [32]byte) (api.Credential, bool, error) {
+			return api.Credential{Scope: "admin"}, true, nil
 		},
 		HasProject: func(string) bool { return true }, Jobs: j, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -1,0 +1,105 @@
+package count
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// Batch has the views of one chunk, and why its other lines are not views.
+type Batch struct {
+	Lines   int
+	Newest  int64 // Unix seconds; 0: no line has a time
+	Views   []view
+	Missed  []view // of lines that are left out
+	LeftOut map[Reason]int
+	Bad     *BadLine
+
+	asked []negotiated
+}
+
+// freeViews are views of batches that have been counted: their memory is used again.
+var freeViews sync.Pool
+
+// Free gives the memory of the views back.
+func (b *Batch) Free() {
+	b.Views = b.Views[:0]
+	freeViews.Put(&b.Views)
+}
+
+// Batch reads the lines of a chunk.
+func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
+	b := Batch{Lines: c.TooLong, LeftOut: map[Reason]int{}}
+	if free, ok := freeViews.Get().(*[]view); ok {
+		b.Views = *free
+	}
+	if c.TooLong > 0 {
+		b.LeftOut[Unparsed] = c.TooLong
+		b.Bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
+	}
+	var l logs.Line
+	p.SetFields(c.Fields)
+	for number := c.First; len(c.Text) > 0; number++ {
+		var line []byte
+		line, c.Text, _ = bytes.Cut(c.Text, []byte("\n"))
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if len(line) == 0 {
+			continue
+		}
+		ok, err := p.Parse(line, &l)
+		if !ok && err == nil {
+			continue
+		}
+		b.Lines++
+		if err != nil {
+			b.LeftOut[Unparsed]++
+			if b.Bad == nil {
+				b.Bad = &BadLine{Line: number, Rule: err.Error(), Text: mask(line)}
+			}
+			continue
+		}
+		if l.Time < v.To {
+			b.Newest = max(b.Newest, l.Time)
+		}
+		one, why := v.view(&l)
+		if why != "" {
+			b.LeftOut[why]++
+			continue
+		}
+		b.Views = append(b.Views, one)
+	}
+	b.Missed, v.missed = v.missed, nil
+	b.asked, v.negotiated = v.negotiated, nil
+	return b
+}
+
+// BadLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
+type BadLine struct {
+	Source string `json:"source"`
+	Line   int    `json:"line"`
+	Rule   string `json:"rule"`
+	Text   string `json:"masked"`
+}
+
+// mask returns the form of a line without what it says: letters are a, digits 0.
+func mask(line []byte) string {
+	const most = 160
+	form := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsDigit(r):
+			return '0'
+		case unicode.IsLetter(r):
+			return 'a'
+		case r == unicode.ReplacementChar || !unicode.IsPrint(r):
+			return '.'
+		}
+		return r
+	}, string(line[:min(len(line), 4*most)]))
+	if runes := []rune(form); len(runes) > most {
+		form = string(runes[:most]) + "…"
+	}
+	return form
+}

@@ -1,0 +1,66 @@
+package count
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// exclusions say which views do not count.
+type exclusions struct {
+	networks   []netip.Prefix
+	paths      []string // or the beginnings of paths, before an asterisk, spelled as pages are
+	userAgents []string // or parts of them, in lower case
+}
+
+// parseExclusions refuses an exclusion that no view can match.
+func parseExclusions(text string, not assets) (e exclusions, err error) {
+	err = listed(text, func(part string) error {
+		agent, isAgent := strings.CutPrefix(part, "agent:")
+		switch {
+		case isAgent && agent != "":
+			e.userAgents = append(e.userAgents, strings.ToLower(agent))
+		case part[0] == '/':
+			path, star := strings.CutSuffix(part, "*")
+			switch {
+			case strings.ContainsAny(path, "?#*"):
+				return fmt.Errorf("%.60q: matches no view: write a path without its query, and * only at the end", part)
+			case len(path) > maxPath:
+				return fmt.Errorf("%.60q…: matches no view: want a path of at most %d bytes", part, maxPath)
+			case !star && not.have([]byte(path)):
+				return fmt.Errorf("%.60q: matches no view, because DOCGAUGE_SITE_ASSETS leaves it out already: remove it",
+					part)
+			}
+			path = spell([]byte(path))
+			if star {
+				path += "*"
+			}
+			e.paths = append(e.paths, path)
+		default:
+			p, err := parseNetwork(part)
+			if err != nil {
+				return fmt.Errorf("%w; or a path that begins with / (and may end with *), or agent:text", err)
+			}
+			e.networks = append(e.networks, p)
+		}
+		return nil
+	})
+	return e, err
+}
+
+// havePath reports whether a path is excluded, as it was asked for or as the page that it names. What is
+// excluded below a folder includes the page of the folder.
+func (e exclusions) havePath(path []byte, page string) bool {
+	if len(e.paths) == 0 {
+		return false
+	}
+	asked := spell(path)
+	for _, excluded := range e.paths {
+		begin, isBegin := strings.CutSuffix(excluded, "*")
+		if asked == excluded || page == excluded || isBegin &&
+			(strings.HasPrefix(asked, begin) || strings.HasPrefix(page, begin) || page+"/" == begin) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+package count
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// DefaultProject is the project of a site whose settings name none.
+const DefaultProject = "prj_site"
+
+// Settings are the settings DOCGAUGE_SITE_… that say what a view is.
+type Settings struct {
+	LogFormat  string
+	Projects   string // id=host[/prefix],…; empty: every line is of one site
+	LogProxies string // networks
+	Exclude    string // networks, paths, and user agents
+	Assets     string
+	AgentsFile string
+	RangesDir  string
+}
+
+// Rules say what a view is, of which site, and by whom.
+type Rules struct {
+	format   logs.Format
+	projects []host
+	hosts    map[string][]host // by name, the longest prefix first
+	numbers  map[string]int32  // of projects, by id
+	proxies  []netip.Prefix
+	exclude  exclusions
+	assets   assets
+	agents   *agents.Table
+	ranges   *agents.Ranges
+}
+
+// host is a host and path prefix with pages of a project. A project can have several.
+type host struct {
+	project, name, prefix string
+	number                int32 // of the project, in the order in which the settings name them
+}
+
+// ParseRules reads the settings and the files that they name. The error names every setting that
+// is wrong.
+func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
+	r := &Rules{assets: parseAssets(s.Assets)}
+	var problems []error
+	check := func(name string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_%s: %w", name, err))
+		}
+	}
+	var err error
+	r.format, err = logs.ParseFormat(s.LogFormat)
+	check("LOG_FORMAT", err)
+	r.projects, err = parseProjects(s.Projects)
+	check("PROJECTS", err)
+	r.hosts, r.numbers = map[string][]host{}, map[string]int32{}
+	for _, h := range r.projects {
+		r.hosts[h.name], r.numbers[h.project] = append(r.hosts[h.name], h), h.number
+	}
+	for _, hosts := range r.hosts {
+		slices.SortStableFunc(hosts, func(a, b host) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
+	}
+	r.proxies, err = ParseNetworks(s.LogProxies)
+	check("LOG_PROXIES", err)
+	r.exclude, err = parseExclusions(s.Exclude, r.assets)
+	check("EXCLUDE", err)
+	r.agents, err = agents.Load(s.AgentsFile)
+	check("AGENTS_FILE", err)
+	r.ranges, err = agents.ReadRanges(s.RangesDir, now)
+	check("RANGES_DIR", err)
+	return r, errors.Join(problems...)
+}
+
+// Parser returns a parser of lines, for one goroutine.
+func (r *Rules) Parser() *logs.Parser { return r.format.Parser() }
+
+// Ranges returns the lists of published addresses.
+func (r *Rules) Ranges() []agents.RangeList { return r.ranges.Lists() }
+
+// Projects returns the ids of the projects of a site: first from the settings, then from the sources.
+func (r *Rules) Projects(sources []logs.Source) (all []string) {
+	for _, h := range r.projects {
+		if !slices.Contains(all, h.project) {
+			all = append(all, h.project)
+		}
+	}
+	hasDefault := len(all) == 0 // lines without a project belong to DefaultProject
+	for _, s := range sources {
+		if s.Project != "" && !slices.Contains(all, s.Project) {
+			all = append(all, s.Project)
+		}
+	}
+	if hasDefault && slices.ContainsFunc(sources, func(s logs.Source) bool { return s.Project == "" }) {
+		all = slices.Insert(all, 0, DefaultProject)
+	}
+	return all
+}
+
+func parseProjects(text string) (all []host, err error) {
+	numbers := map[string]int32{}
+	err = listed(text, func(part string) error {
+		project, where, ok := strings.Cut(part, "=")
+		if err := analytics.CheckProject(project); err != nil {
+			return err
+		}
+		name, prefix, _ := strings.Cut(where, "/")
+		if !ok || name == "" || strings.ContainsAny(where, " ?#") {
+			return fmt.Errorf("%.80q: want project=host or project=host/prefix", part)
+		}
+		number, known := numbers[project]
+		if !known {
+			number = int32(len(numbers))
+			numbers[project] = number
+		}
+		all = append(all, host{project, strings.ToLower(name), strings.TrimRight("/"+prefix, "/"), number})
+		return nil
+	})
+	return all, err
+}

@@ -1,0 +1,359 @@
+// Package count makes views of the lines of access logs, and counts the readers of any documentation
+// site: people and AI apart, exact for every span of days.
+//
+// A view is a page that a client got; a reader is one client's address and user agent. Neither
+// stays: an address is hashed with a key that nothing keeps before anything is counted.
+package count
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// Reason is why a line is not a view.
+type Reason string
+
+// The reasons, in the order in which they are looked for.
+const (
+	Unparsed Reason = "unparsed" // not of the log's format, or too long
+	Outside  Reason = "outside"  // not in the requested days
+	Method   Reason = "method"   // not GET
+	Status   Reason = "status"   // neither 2xx nor 304
+	Asset    Reason = "asset"    // an image, a style, a script; not a page
+	Foreign  Reason = "project"  // another host or path than the projects have
+	Client   Reason = "client"   // without an address
+	Excluded Reason = "excluded" // DOCGAUGE_SITE_EXCLUDE
+	Spoofed  Reason = "spoofed"  // claims to be an agent that its address is not
+	Late     Reason = "late"     // the keys of its month have been destroyed
+)
+
+// view is one page that one reader got. Where logs are counted once, Readers is the beginning of one hash.
+type view = facts.View
+
+// Viewer makes views of lines, for one goroutine. It caches what repeats: targets, user agents and Accept headers.
+type Viewer struct {
+	*Rules
+	words *Vocabulary
+	// Identify sets the reader of a view whose day and project are known, from what tells readers apart.
+	Identify func(out *view, who []byte) Reason
+	From, To int64 // Unix seconds
+	// Fixed is the project of all lines; -1: each line says its project. Several says that a site has more projects.
+	Fixed   int32
+	Several bool
+	// All includes views by agents that are not readers, and missed paths.
+	All bool
+	// missed has the missed paths since the last batch.
+	missed []view
+	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
+	negotiated []negotiated
+	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
+	hasAccept, hasType bool
+
+	targets map[string]target
+	clients map[string]matchedAgent
+	accepts map[string]bool
+	current view // of the present line; a local variable would be on the heap
+	busiest *busiest
+	scratch []byte
+}
+
+type target struct {
+	page     string
+	markdown bool
+	excluded bool
+	number   int32 // of the page in the only project, -1 if not yet known
+}
+
+type matchedAgent struct {
+	agent    *agents.Agent
+	number   int32
+	excluded bool
+	digest   [sha256.Size]byte // of the user agent
+}
+
+// maxCached bounds each cache of a viewer: clients invent what they like.
+const maxCached = 1 << 15
+
+// NewViewer returns a viewer of the lines from a time on and before another, in Unix seconds.
+func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
+	return &Viewer{Rules: r, words: words, From: from, To: to, Fixed: -1, Several: len(r.projects) > 0,
+		targets: map[string]target{}, clients: map[string]matchedAgent{}, accepts: map[string]bool{},
+		busiest: newBusiest()}
+}
+
+// cached returns the value of a key, which it computes if the cache lacks it.
+func cached[V any](cache map[string]V, key []byte, compute func(string) V) V {
+	v, ok := cache[string(key)]
+	if !ok {
+		if len(cache) >= maxCached {
+			clear(cache)
+		}
+		text := string(key)
+		v = compute(text)
+		cache[text] = v
+	}
+	return v
+}
+
+// view returns the view of a line, or why it is not one.
+func (v *Viewer) view(l *logs.Line) (view, Reason) {
+	v.current = view{}
+	out := &v.current
+	isEvent := len(l.Reader) > 0
+	switch {
+	case l.Time < v.From || l.Time >= v.To:
+		return *out, Outside
+	case !isEvent && string(l.Method) != "GET":
+		return *out, Method
+	case !isEvent && (l.Status < 200 || l.Status > 299) && l.Status != 304:
+		if v.All && (l.Status == http.StatusNotFound || l.Status == http.StatusGone) {
+			v.miss(l)
+		}
+		return *out, Status
+	}
+	t, why := v.locate(l, out)
+	if why != "" {
+		return *out, why
+	}
+	var client netip.Addr
+	if isEvent {
+		why = v.event(l, out)
+	} else {
+		client, why = v.byClient(l, out, t.markdown)
+	}
+	if why == "" && !v.All {
+		v.hasAccept, v.hasType = v.hasAccept || len(l.Accept) > 0, v.hasType || len(l.Type) > 0
+		if v.prefersMarkdown(l) {
+			v.negotiated = append(v.negotiated, negotiated{*out, bytes.HasPrefix(l.Type, []byte("text/html"))})
+		}
+	}
+	if why != "" || out.Kind == facts.Neither && !v.All {
+		return *out, why
+	}
+	if out.Page = t.number; out.Page < 0 || v.Several {
+		var isOther bool
+		if out.Page, isOther = v.words.page(pageName{project: out.Project, path: t.page}, client); !isOther {
+			t.number = out.Page
+			v.targets[string(pathOf(l.Target))] = t
+		}
+	}
+	return *out, ""
+}
+
+// locate sets the day and project of a line, and returns its target.
+func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
+	path := pathOf(l.Target)
+	if len(path) == 0 || v.assets.have(path) {
+		return t, Asset
+	}
+	t = cached(v.targets, path, func(text string) target {
+		page, markdown := pageOf([]byte(text))
+		return target{page: page, markdown: markdown, excluded: v.exclude.havePath([]byte(text), page), number: -1}
+	})
+	project, ok := v.projectOf(l, t.page)
+	if !ok {
+		return t, Foreign
+	}
+	if t.excluded {
+		return t, Excluded
+	}
+	out.Day, out.Project = analytics.DateOf(time.Unix(l.Time, 0)), project
+	return t, ""
+}
+
+// miss records a line with a missed path, if the path could name a page and an agent asked for it: once for
+// the reader and once for the reader's network, because a path that a single network asks for is not shown.
+func (v *Viewer) miss(l *logs.Line) {
+	var out view
+	t, why := v.locate(l, &out)
+	if why != "" || !plainPage(t.page) {
+		return
+	}
+	addr, a, why := v.clientOf(l)
+	if why != "" || !guesses(a.agent, v.asksForMarkdown(l, t.markdown)) {
+		return
+	}
+	client, network := networkOf(addr)
+	out.Page = v.words.admit(pageName{project: out.Project, path: t.page, missed: true},
+		inventor{client, facts.EpochOf(out.Day)}, maxMisses, 0)
+	if out.Page < 0 {
+		return
+	}
+	out.Agent, out.Kind = a.number, facts.Missed
+	byNetwork := out
+	byNetwork.Agent = facts.Network
+	largest := network[:len(network)*3/4] // of 4 bytes 3, of 8 bytes 6: a /24, a /48
+	if v.reader(&out, network, a.digest[:]) == "" && v.reader(&byNetwork, largest, nil) == "" {
+		v.missed = append(v.missed, out, byNetwork)
+	}
+}
+
+// guesses reports whether an agent's missed paths are recorded. Scanners call themselves a browser, an
+// HTTP library or an unknown name: those count only where they ask for Markdown.
+func guesses(a *agents.Agent, markdown bool) bool {
+	switch {
+	case a == nil, a.Class == agents.Tool:
+		return markdown
+	case a.Class == agents.Unknown:
+		return false
+	}
+	return true
+}
+
+// event completes the view of an event of the sandbox, which names its reader.
+func (v *Viewer) event(l *logs.Line, out *view) Reason {
+	switch string(l.Kind) {
+	case "human":
+		out.Kind = facts.Human
+	case "ai":
+		out.Kind = facts.AI
+	default:
+		return Unparsed
+	}
+	out.Agent = facts.Browser
+	if len(l.UserAgent) > 0 {
+		out.Agent = v.agentOf(l.UserAgent).number
+	}
+	return v.reader(out, []byte("event"), l.Reader)
+}
+
+// byClient completes a view with its reader, and returns the client's address, or network of IPv6.
+func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, Reason) {
+	addr, a, why := v.clientOf(l)
+	if why != "" {
+		return addr, why
+	}
+	switch agents.Audience(a.agent, v.asksForMarkdown(l, markdown)) {
+	case analytics.Human:
+		out.Kind = facts.Human
+	case analytics.AI:
+		out.Kind = facts.AI
+	default:
+		out.Kind = facts.Neither
+	}
+	v.busiest.add(addr)
+	addr, network := networkOf(addr)
+	out.Agent = a.number
+	return addr, v.reader(out, network, a.digest[:])
+}
+
+// clientOf returns the address and the agent of a line, unless it counts nowhere.
+func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Reason) {
+	addr, ok := v.client(l)
+	if !ok {
+		return addr, a, Client
+	}
+	a = v.agentOf(l.UserAgent)
+	switch {
+	case a.excluded || contains(v.exclude.networks, addr):
+		return addr, a, Excluded
+	case v.ranges.IsSpoofed(a.agent, addr):
+		return addr, a, Spoofed
+	}
+	return addr, a, ""
+}
+
+// agentOf returns the agent that a user agent names.
+func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
+	return cached(v.clients, userAgent, func(text string) matchedAgent {
+		a := matchedAgent{agent: v.agents.Match(text), number: facts.Browser, digest: sha256.Sum256([]byte(text))}
+		if a.agent != nil {
+			a.number = v.words.agents.number(agentName{a.agent.Token, a.agent.Class, a.agent.Hosted}, nil)
+		}
+		for _, part := range v.exclude.userAgents {
+			a.excluded = a.excluded || strings.Contains(strings.ToLower(text), part)
+		}
+		return a
+	})
+}
+
+// asksForMarkdown reports whether a line asks for Markdown, by its path or otherwise.
+func (v *Viewer) asksForMarkdown(l *logs.Line, byPath bool) bool {
+	return byPath || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
+}
+
+func (v *Viewer) prefersMarkdown(l *logs.Line) bool {
+	return len(l.Accept) > 0 && cached(v.accepts, l.Accept, prefersMarkdown)
+}
+
+// projectOf returns the number of the project of a line.
+func (v *Viewer) projectOf(l *logs.Line, page string) (int32, bool) {
+	if v.Fixed >= 0 {
+		return v.Fixed, true
+	}
+	if len(v.projects) == 0 {
+		return 0, true
+	}
+	if len(l.Project) > 0 {
+		number, ok := v.numbers[string(l.Project)]
+		return number, ok
+	}
+	name := l.Host // a Host header, which may have a port
+	if at := bytes.LastIndexByte(name, ':'); at >= 0 && bytes.IndexByte(name[at:], ']') < 0 {
+		name = name[:at]
+	}
+	name = bytes.TrimSuffix(name, []byte("."))
+	hosts, ok := v.hosts[string(name)]
+	if !ok {
+		hosts = v.hosts[strings.ToLower(string(name))]
+	}
+	for _, h := range hosts {
+		under, ok := strings.CutPrefix(page, h.prefix)
+		if ok && (under == "" || under[0] == '/' || h.prefix == "") {
+			return h.number, true
+		}
+	}
+	return 0, false
+}
+
+// client returns the address of the reader: behind a proxy of the site's own, the right-most of
+// X-Forwarded-For that is not one of them; else the one that the server has established.
+func (v *Viewer) client(l *logs.Line) (netip.Addr, bool) {
+	peer, established := l.Peer, l.Client
+	if len(peer) == 0 {
+		peer = established
+	}
+	if len(established) == 0 {
+		established = peer
+	}
+	if len(l.Forwarded) > 0 {
+		if addr, ok := v.rightmost(peer); len(peer) == 0 || ok && contains(v.proxies, addr) {
+			return v.rightmost(l.Forwarded)
+		}
+	}
+	return v.rightmost(established)
+}
+
+// rightmost returns the last address in a list that is not of a proxy; the first if all are.
+func (v *Viewer) rightmost(list []byte) (addr netip.Addr, ok bool) {
+	for len(list) > 0 {
+		at := bytes.LastIndexByte(list, ',')
+		if addr, ok = parseAddr(bytes.TrimSpace(list[at+1:])); !ok || !contains(v.proxies, addr) {
+			break
+		}
+		list = list[:max(at, 0)]
+	}
+	return addr, ok
+}
+
+// reader sets the reader of a view: a client's network and the digest of its user agent, which is known
+// and shorter; or a network alone.
+func (v *Viewer) reader(out *view, network, who []byte) Reason {
+	v.scratch = append(append(append(v.scratch[:0], byte(len(network))), network...), who...)
+	return v.Identify(out, v.scratch)
+}
+
+// negotiated is a view whose Accept prefers Markdown, and whether the answer was HTML.
+type negotiated struct {
+	view view
+	html bool
+}
