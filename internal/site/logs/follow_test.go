@@ -993,7 +993,7 @@ func TestOwnSource(t *testing.T) {
 		"docs-20261102.log": 1, "docs-2026-11-01T10-00-00.000.log.gz": 1, "docs.3.log": 1,
 		"docs-2026-11-01T10-00-00.001-size.log": 1, "docs-2026-11-01T10-00-00.002-time.log.gz": 1,
 		"docs.log-2026-11-01-10-00-00-time.zst": 1,
-		"docs.log.gz": 1, "docs.log.bak": 1,
+		"docs.log.gz":                           1, "docs.log.bak": 1,
 		"docs.log.shop": -1, "docs.log-api": -1, "docs-3.log": -1, "docs-api.log": -1, "docs.log.1.shop": -1, "docs.log2": -1,
 		"docs-2027-guide.log": -1, "docs.log.old.txt": -1, "docs-2027-guide-size.log": -1,
 		"docs-2026-11-01-shop.log": -1, "docs-size.log": -1,
