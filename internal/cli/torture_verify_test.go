@@ -240,7 +240,8 @@ func (v *verifyTorture) wrongClock() {
 		was := before[key]
 		isOwn := was.Number == e.Number && was.ExportedAt.Equal(e.ExportedAt)
 		if v.gate.known && (isOwn && !was.Same(e.Revision) || !isOwn && !isShown) {
-			v.Errorf("an export with %s: the ledger had %+v, and has %+v", v.gate, was, e)
+			v.Errorf("an export with %s: of %s the ledger had revision %d of %v (%s), and has %d of %v (%s)", v.gate, key,
+				was.Number, was.ExportedAt, was.State(), e.Number, e.ExportedAt, e.State())
 		}
 	}
 }
