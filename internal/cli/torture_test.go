@@ -329,7 +329,11 @@ func (w *watcher) look(root string) {
 	})
 }
 
-// compareAll compares every window below root with the service.
+// isOver reports whether a window is over. One that is not was read while clocks were wrong: a run by a right clock
+// neither delivers it to a sink that lacks it nor reads it again before it is over.
+func isOver(w analytics.Window) bool { return w.Complete(time.Now()) }
+
+// compareAll compares every window below root with the service, and counts those that are over.
 func compareAll(t *testing.T, s *sandbox.Sandbox, root string, projects ...string) (windows, rows int) {
 	sink, err := parquet.New(root, analytics.Reports...)
 	check(t, err)
@@ -340,19 +344,14 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string, projects ...strin
 			t.Errorf("%s is there twice", rev.Key)
 		}
 		seen[rev.Key] = true
+		n := 0
 		if rev.Report == analytics.AgentsReport {
-			windows++
-			rows += compareAgents(t, s, root, rev)
-			continue
+			n = compareAgents(t, s, root, rev)
+		} else {
+			n = compareVisitors(t, s, root, rev)
 		}
-		totals, want, err := s.Visitors(rev.Project, rev.Window)
-		if err != nil || totals != rev.Totals || !rev.Verified {
-			t.Errorf("%s: totals %+v, the service has %+v (%v); verified %v", rev.Key, rev.Totals,
-				totals, err, rev.Verified)
-		}
-		windows++
-		if !rev.TotalsOnly() {
-			rows += compareRows(t, root, rev, want)
+		if isOver(rev.Window) {
+			windows, rows = windows+1, rows+n
 		}
 	}
 	// 14 days; Mondays decide how many weeks; 14-3+1 rolling windows.
@@ -400,7 +399,15 @@ func compareAgents(t *testing.T, s *sandbox.Sandbox, root string, rev analytics.
 	return int(max(rev.Rows, 0))
 }
 
-func compareRows(t *testing.T, root string, rev analytics.Revision, want []analytics.Row) int {
+func compareVisitors(t *testing.T, s *sandbox.Sandbox, root string, rev analytics.Revision) int {
+	totals, want, err := s.Visitors(rev.Project, rev.Window)
+	if err != nil || totals != rev.Totals || !rev.Verified {
+		t.Errorf("%s: totals %+v, the service has %+v (%v); verified %v", rev.Key, rev.Totals,
+			totals, err, rev.Verified)
+	}
+	if rev.TotalsOnly() {
+		return 0
+	}
 	byPath := map[string]analytics.Row{}
 	for _, r := range want {
 		byPath[r.Path] = r

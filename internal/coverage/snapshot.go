@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -59,13 +60,14 @@ func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
 	return out, err
 }
 
-// sinkOf returns when a sink last received a window, and how many it lacks.
+// sinkOf returns when a sink last received a window, and how many it lacks: not those that are not believed, which are
+// read again, not delivered.
 func sinkOf(s sinks.Sink, l Ledger) view.Sink {
 	out := view.Sink{Name: s.Name(), Location: s.Location()}
 	for e := range l.All() {
 		at, owed := e.Sinks[s.Name()]
 		switch {
-		case owed && at.IsZero():
+		case owed && at.IsZero() && e.ExportedAt != analytics.Unbelieved:
 			out.Waiting++
 		case at.After(out.LastCommit):
 			out.LastCommit = at

@@ -86,12 +86,15 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 		r.Owed[sink] = 0
 	}
 	for e := range l.All() {
+		if e.ExportedAt == analytics.Unbelieved { // read again, not delivered
+			continue
+		}
 		for _, sink := range c.Sinks {
 			if !e.Has(sink) {
 				r.Owed[sink]++
 			}
 		}
-		if !e.Verified && e.ExportedAt != analytics.Unbelieved && slices.Contains(in.Projects, e.Project) {
+		if !e.Verified && slices.Contains(in.Projects, e.Project) {
 			r.Unverified = append(r.Unverified, unverifiedWindow{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
 		}
 	}

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,7 +17,9 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 const daily = 24 * time.Hour
@@ -26,7 +30,8 @@ type clocks struct {
 	cfg config.Config
 	log strings.Builder
 
-	mu sync.Mutex
+	second *sinktest.Memory // nil: there is none
+	mu     sync.Mutex
 	// now is docgauge's clock. true is the time: windows that are complete then have visitors.
 	now, truth time.Time
 	// date is the difference of the service's Date to this process's clock; nil: no Date is sent.
@@ -98,6 +103,9 @@ func (c *clocks) open(use func(*app.App)) {
 	if err != nil {
 		c.Fatal(err)
 	}
+	if c.second != nil {
+		a.Sinks = append(a.Sinks, other{c.second})
+	}
 	use(a)
 	if err := a.Close(); err != nil {
 		c.Error(err)
@@ -117,6 +125,56 @@ func (c *clocks) shown() map[analytics.Key]analytics.Revision {
 		}
 	})
 	return out
+}
+
+// TestFutureIsNotOwed: a sink that was down while the clock was ahead gets none of the windows of the future. Nothing
+// says that it waits for them, and it has them like the other sink once their days have come.
+func TestFutureIsNotOwed(t *testing.T) {
+	c := newClocks(t)
+	isDown := true
+	c.second = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error {
+		return when(isDown, errors.New("is down"))
+	}}
+	waiting := func(want int) {
+		t.Helper()
+		c.open(func(a *app.App) {
+			reader := coverage.SnapshotReader{Config: a.Config, State: a.State, Sinks: a.Sinks, Now: c.clock,
+				KeyRejected: func(context.Context, string) (bool, error) { return false, nil }}
+			snapshot, err := reader.Read(t.Context())
+			a.Config.Sinks = config.Sinks{config.SinkParquet, "other"}
+			status, failed := coverage.NewStatus(t.Context(), a.State, a.Config, coverage.Selection{}, c.clock())
+			if err = errors.Join(err, failed); err != nil {
+				t.Fatal(err)
+			}
+			if snapshot.Sinks[1].Waiting != want || status.Owed["other"] != want {
+				t.Errorf("%d windows wait for the sink by the metrics, %d by status, want %d", snapshot.Sinks[1].Waiting,
+					status.Owed["other"], want)
+			}
+		})
+	}
+	c.now = c.truth.Add(10 * daily)
+	if s, _ := c.run(); s.Committed != 0 || s.Waiting != 15 {
+		t.Fatalf("the clock is ahead: %+v", s)
+	}
+	waiting(15)
+	isDown = false
+	for range 20 {
+		c.now = c.truth
+		if s, _ := c.run(); s.Outcome != Success || s.Recovered > 0 {
+			t.Errorf("%v: %+v", c.now, s)
+		}
+		waiting(0)
+		shown := 0
+		for rev, err := range c.second.Revisions(t.Context()) {
+			if shown++; err != nil || rev.To.Time().After(c.truth) || rev.Totals.Total != 7 {
+				t.Errorf("%v: the sink shows %+v, %v", c.now, rev, err)
+			}
+		}
+		if want := int(analytics.DateOf(c.truth) - c.cfg.Since.Date); shown != want {
+			t.Errorf("%v: the sink shows %d windows, want %d", c.now, shown, want)
+		}
+		c.truth = c.truth.Add(daily)
+	}
 }
 
 // TestClockAhead: a clock that the service shows to be a month off ends the run before
