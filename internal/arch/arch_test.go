@@ -41,7 +41,9 @@ var (
 	}
 	consumers   = []string{"exporter", "internal/web", "internal/mcp"}
 	composition = []string{"internal/cli", "internal/daemon"}
-	backends    = []string{"sinks/parquet", "sinks/clickhouse", "sinks/delta", "sinks/postgres"}
+	// commandRooms are what the commands share.
+	commandRooms = []string{"internal/cli/console", "internal/cli/input", "internal/cli/render", "internal/cli/setup"}
+	backends     = []string{"sinks/parquet", "sinks/clickhouse", "sinks/delta", "sinks/postgres"}
 )
 
 var rules = []rule{
@@ -94,6 +96,17 @@ var rules = []rule{
 	{"main is signals and an exit code", []string{"cmd"}, []string{all}, []string{"internal/cli"}},
 	{"what developers run is not shipped", []string{"cmd", "exporter", "sinks", "schedule", "internal"},
 		[]string{"internal/dev"}, nil},
+	{"what commands share knows no command", commandRooms, []string{"internal/cli"}, commandRooms},
+	{"a folder of commands uses what commands share, and no other command", []string{"internal/cli/site"},
+		[]string{"internal/cli"}, append([]string{"internal/cli/site"}, commandRooms...)},
+	{"a folder of commands uses what commands share, and no other command", []string{"internal/cli/jobs"},
+		[]string{"internal/cli"}, append([]string{"internal/cli/jobs"}, commandRooms...)},
+	{"the commands of a site never meet the pipeline", []string{"internal/cli/site"},
+		slices.Concat(useCases, []string{"internal/app", "internal/daemon", "internal/docsapi", "internal/state", "sinks"}),
+		nil},
+	{"the other commands reach a site through its folder; the runner's options are flags of sandbox",
+		append([]string{"internal/cli/jobs", "internal/cli/."}, commandRooms...), []string{"internal/site"},
+		[]string{"internal/site/runner"}},
 }
 
 // owner names, by the beginning of its import paths, the one package that may import a
@@ -299,10 +312,9 @@ func ours(importPath string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
 }
 
-// within reports whether an import path is one of roots or below it.
+// within reports whether an import path is one of roots or below it; a root that ends in /. is itself alone.
 func within(importPath string, roots []string) bool {
 	return slices.ContainsFunc(roots, func(r string) bool {
-		return importPath == r ||
-			strings.HasPrefix(importPath, r+"/")
+		return importPath == strings.TrimSuffix(r, "/.") || strings.HasPrefix(importPath, r+"/")
 	})
 }

@@ -41,13 +41,6 @@ func (a *Program) completions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("env-file", a.flagValues(root, "env-file")) // as above
 }
 
-func walk(cmd *cobra.Command, f func(*cobra.Command)) {
-	f(cmd)
-	for _, sub := range cmd.Commands() {
-		walk(sub, f)
-	}
-}
-
 // flagValues returns the completion of a flag's value, nil for a flag without completion.
 func (a *Program) flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 	const noFile = cobra.ShellCompDirectiveNoFileComp

@@ -14,6 +14,9 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 )
 
+// groupOperate is the group of commands for operators.
+const groupOperate = "Operate"
+
 // helpTexts gives the commands that cobra adds our language and exit codes, and wraps the flags
 // of all commands.
 func helpTexts(root *cobra.Command) {
@@ -178,4 +181,12 @@ func markdown(text string) string {
 		inside = indented
 	}
 	return b.String()
+}
+
+// walk calls f for a command and all below it.
+func walk(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, f)
+	}
 }

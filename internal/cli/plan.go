@@ -177,7 +177,7 @@ func (r planReport) table(w render.Wording) *render.Table {
 		render.Column{Name: "days"}, render.Column{Name: "reason"}, render.Number("requests"))
 	for i, p := range r.Windows {
 		table.Add(strconv.Itoa(i+1), w.Project(p.Project), plannedName(p), w.Days(p.Key), string(p.Reason),
-			cost(p.Requests, p.Basis))
+			requestsText(p.Requests, p.Basis))
 	}
 	return table
 }
@@ -218,13 +218,13 @@ func (r planReport) groups(w render.Wording) *render.Table {
 	for _, g := range order {
 		s := sums[g]
 		table.Add(w.Project(g.project), g.window, w.Span(s.granularity, s.first, s.last), format.Commas(s.windows),
-			string(g.reason), cost(s.requests, s.basis))
+			string(g.reason), requestsText(s.requests, s.basis))
 	}
 	return table
 }
 
-// cost writes an estimate: 3, ~3 from other windows, 3+ at least.
-func cost(requests int, basis schedule.Basis) string {
+// requestsText writes an estimate: 3, ~3 from other windows, 3+ at least.
+func requestsText(requests int, basis schedule.Basis) string {
 	switch basis {
 	case schedule.BasisNeighbours, schedule.BasisDay:
 		return "~" + format.Commas(requests)

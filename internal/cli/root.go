@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -9,11 +13,14 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/jobs"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/cli/site"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
-const about = `docgauge copies daily, weekly and monthly reader counts (people and AI agents,
+const aboutProgram = `docgauge copies daily, weekly and monthly reader counts (people and AI agents,
 per page) from your documentation platform to Parquet files, Delta Lake,
 ClickHouse or PostgreSQL, without exceeding the platform's request limit. It
 shows the newest numbers as Prometheus metrics, a status page and a report, and
@@ -30,15 +37,89 @@ Use it, as an hourly cron job or as a daemon:
 docgauge is configured by environment variables, or by a file of them that
 --env-file names: docgauge help configuration.`
 
-// groupOperate is the group of commands for operators.
-const groupOperate = "Operate"
+// Exit codes.
+const (
+	exitDone   = 0 // done, nothing due, or the rest deferred by the budget
+	exitFailed = 1
+	exitUsage  = 2 // bad usage or configuration; nothing was done
+	exitLocked = 3 // another process holds the state
+)
+
+// Run runs a command and returns the exit code.
+func (a *Program) Run(ctx context.Context, args []string) int {
+	if earlyFormat(args) == "json" { // for messages before there is a configuration
+		a.SpeakJSON()
+	}
+	cobra.EnableCommandSorting = false // people need them in our order
+	root := a.root()
+	root.SetArgs(args)
+	help := &firstErrorWriter{Writer: a.Out}
+	root.SetOut(help)
+	root.SetErr(a.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = help.err
+	}
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, render.ErrReported):
+	case a.SpeaksJSON():
+		a.Logger(config.Config{}).Error("command failed", "error", err.Error())
+	default:
+		fmt.Fprintln(a.Err, "docgauge: "+err.Error())
+	}
+	return exitCode(err)
+}
+
+// firstErrorWriter keeps the first error of a writer: cobra drops those of its help.
+type firstErrorWriter struct {
+	io.Writer
+	err error
+}
+
+func (k *firstErrorWriter) Write(p []byte) (int, error) {
+	n, err := k.Writer.Write(p)
+	if k.err == nil {
+		k.err = err
+	}
+	return n, err
+}
+
+// earlyFormat is the log format as far as it is known before flags are read. It is used for
+// errors about the flags.
+func earlyFormat(args []string) string {
+	const flag = "--log.format"
+	format := os.Getenv("DOCGAUGE_LOG_FORMAT")
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
+			format = value
+		} else if arg == flag && i+1 < len(args) {
+			format = args[i+1]
+		}
+	}
+	return format
+}
+
+func exitCode(err error) int {
+	_, bad := errors.AsType[config.Problems](err)
+	_, usage := errors.AsType[input.UsageError](err)
+	_, selection := errors.AsType[coverage.SelectionError](err)
+	switch {
+	case bad || usage || selection:
+		return exitUsage
+	case errors.Is(err, state.ErrLocked), errors.Is(err, site.ErrLocked):
+		return exitLocked
+	}
+	return exitFailed
+}
 
 func (a *Program) root() *cobra.Command {
 	envFile, version := "", false
 	root := &cobra.Command{
 		Use:           "docgauge",
 		Short:         "keep the reader numbers of a documentation platform",
-		Long:          about + "\n\n" + console.ExitCodes,
+		Long:          aboutProgram + "\n\n" + console.ExitCodes,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// How many letters of a mistyped command may be wrong for a suggestion.
@@ -91,33 +172,4 @@ func (a *Program) root() *cobra.Command {
 	root.SetHelpCommandGroupID(groupOperate)
 	a.completions(root)
 	return root
-}
-
-// readSettings reads the sources of settings: flags, the environment, and the file that the flag or
-// the environment names. Problems of the file are reported together with those of the
-// configuration; a command that needs no file goes without one that has problems.
-func (a *Program) readSettings(cmd *cobra.Command, flag string) error {
-	file := config.EnvFile{Path: flag, NamedBy: "--env-file"}
-	if flag == "" {
-		const variable = "DOCGAUGE_ENV_FILE"
-		file = config.EnvFile{Path: os.Getenv(variable), NamedBy: variable}
-	}
-	a.Source = config.ReadSource(file, variablesOf(cmd.Flags()))
-	if needsNoFile(cmd) && len(a.Source.Problems) > 0 {
-		a.Note("%s\n  %s needs no file of settings, and continues without this one",
-			strings.Join(a.Source.Problems, "\n  "), cmd.CommandPath())
-		a.Source = config.ReadSource(config.EnvFile{}, variablesOf(cmd.Flags()))
-	}
-	return a.Source.Export()
-}
-
-// needsNoFile reports whether the command needs no settings, or its flags name all that it needs.
-func needsNoFile(cmd *cobra.Command) bool {
-	switch cmd.Name() {
-	case "demo", "sandbox":
-		return true
-	case "load": // into a sink of the settings
-		return false
-	}
-	return cmd.Flags().Changed("archive")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/render"
@@ -76,49 +75,10 @@ DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
 	f.BoolVar(&o.Lifecycle, "web.enable-lifecycle", false, "let POST and PUT of /-/reload reload the settings")
 	f.BoolVar(&o.SystemdSocket, "web.systemd-socket", false,
 		"serve on the sockets that systemd passes, instead of the addresses")
-	f.BoolVar(&o.SystemdSocket, "systemd-socket", false, "former name of --web.systemd-socket")
-	_ = f.MarkHidden("systemd-socket") // it is there
 	for name, flag := range settingFlags {
 		f.Var(&settingFlag{kind: flag.kind}, name, flag.usage)
 	}
 	return cmd
-}
-
-// settingFlags are the flags of serve that win over a variable. Exporters of Prometheus have
-// them by the same names.
-var settingFlags = map[string]struct{ variable, kind, usage string }{
-	"web.listen-address": {"DOCGAUGE_LISTEN_ADDRESS", "host:port",
-		"address to listen on, instead of DOCGAUGE_LISTEN_ADDRESS; can be repeated"},
-	"web.config.file": {"DOCGAUGE_WEB_CONFIG_FILE", "file",
-		"TLS and basic auth, instead of DOCGAUGE_WEB_CONFIG_FILE"},
-	"log.level": {"DOCGAUGE_LOG_LEVEL", "level", "debug, info, warn or error, instead of DOCGAUGE_LOG_LEVEL"},
-	"log.format": {"DOCGAUGE_LOG_FORMAT", "format",
-		"text (which is logfmt) or json, instead of DOCGAUGE_LOG_FORMAT"},
-}
-
-// settingFlag is a flag that wins over a variable: its values, comma-separated.
-type settingFlag struct{ kind, values string }
-
-func (f *settingFlag) String() string { return f.values }
-func (f *settingFlag) Type() string   { return f.kind }
-
-func (f *settingFlag) Set(value string) error {
-	if f.kind == "host:port" && f.values != "" {
-		value = f.values + "," + value
-	}
-	f.values = value
-	return nil
-}
-
-// variablesOf returns the flags that win over a variable.
-func variablesOf(flags *pflag.FlagSet) map[string]config.Flag {
-	variables := map[string]config.Flag{}
-	flags.Visit(func(flag *pflag.Flag) {
-		if setting, ok := settingFlags[flag.Name]; ok {
-			variables[setting.variable] = config.Flag{Name: "--" + flag.Name, Value: flag.Value.String()}
-		}
-	})
-	return variables
 }
 
 func (a *Program) serve(ctx context.Context, c config.Config, o daemon.Options) error {
