@@ -41,10 +41,10 @@ var (
 	}
 	consumers   = []string{"exporter", "internal/web", "internal/mcp"}
 	composition = []string{"internal/cli", "internal/daemon"}
-	backends    = []string{"sinks/parquet", "sinks/clickhouse", "sinks/delta", "sinks/postgres"}
+	backends    = sinkPackages()
 )
 
-var rules = []rule{
+var rules = append(aloneRules(), []rule{
 	{"everybody speaks the words of analytics, so it needs nothing else", []string{"internal/analytics"},
 		[]string{all}, nil},
 	{"the contracts know the vocabulary only", []string{"schedule"}, []string{all}, []string{"internal/analytics"}},
@@ -53,10 +53,6 @@ var rules = []rule{
 			[]string{"internal/app", "internal/config", "internal/view"}), []string{"internal/jobs/journal"}},
 	{"a use case does not know how it is started or shown", useCases,
 		slices.Concat(composition, []string{"internal/web", "internal/mcp"}), nil},
-	{"one sink never needs another", []string{"sinks/parquet"}, backends, []string{"sinks/parquet"}},
-	{"one sink never needs another", []string{"sinks/clickhouse"}, backends, []string{"sinks/clickhouse"}},
-	{"one sink never needs another", []string{"sinks/delta"}, backends, []string{"sinks/delta"}},
-	{"one sink never needs another", []string{"sinks/postgres"}, backends, []string{"sinks/postgres"}},
 	{"only config and app know which sinks there are", slices.Concat(useCases, consumers, composition), backends, nil},
 	{"metrics, pages and MCP are three readers of view", []string{"exporter"}, consumers, []string{"exporter"}},
 	{"metrics, pages and MCP are three readers of view", []string{"internal/web"}, consumers, []string{"internal/web"}},
@@ -87,6 +83,44 @@ var rules = []rule{
 	{"main is signals and an exit code", []string{"cmd"}, []string{all}, []string{"internal/cli"}},
 	{"what developers run is not shipped", []string{"cmd", "exporter", "sinks", "schedule", "internal"},
 		[]string{"internal/dev"}, nil},
+}...)
+
+// sinkPackages lists the packages of the sinks.
+func sinkPackages() (paths []string) {
+	entries, err := os.ReadDir(root + "/sinks")
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "sinktest" {
+			paths = append(paths, "sinks/"+e.Name())
+		}
+	}
+	return paths
+}
+
+func aloneRules() (rules []rule) {
+	for _, path := range backends {
+		rules = append(rules, rule{"one sink never needs another", []string{path}, backends, []string{path}})
+	}
+	return rules
+}
+
+// TestSinksKeepTheContract: the tests of each sink run the contract.
+func TestSinksKeepTheContract(t *testing.T) {
+	for _, path := range backends {
+		tests, err := filepath.Glob(root + "/" + path + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := slices.ContainsFunc(tests, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && bytes.Contains(text, []byte("sinktest.Run"))
+		})
+		if !runs {
+			t.Errorf("no test of %s calls sinktest.Run", path)
+		}
+	}
 }
 
 // owner names, by the beginning of its import paths, the one package that may import a
