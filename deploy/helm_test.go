@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/config"
 )
 
 const (
@@ -394,31 +393,46 @@ func TestHelmRefuses(t *testing.T) {
 	}
 }
 
-// own are the variables that have their own chart values, outside settings.
+// own are the variables, besides secrets, that have separate chart values, outside settings.
 var own = []string{
 	"DOCGAUGE_BASE_URL", "DOCGAUGE_PROJECTS", "DOCGAUGE_SCHEDULE", "DOCGAUGE_LISTEN_ADDRESS",
-	"DOCGAUGE_WEB_CONFIG_FILE",
-	"DOCGAUGE_STATE_DIR", "DOCGAUGE_PROMPTS_DIR", "DOCGAUGE_PROMPTS_ON_NEW_STATE",
-	"DOCGAUGE_API_KEY", "DOCGAUGE_WRITE_API_KEY", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_POSTGRES_DSN",
-	"DOCGAUGE_GITHUB_TOKEN", "DOCGAUGE_GITLAB_TOKEN", "DOCGAUGE_GITEA_TOKEN",
-	"DOCGAUGE_NOTIFY_URL", "DOCGAUGE_NOTIFY_SECRET",
-	"DOCGAUGE_PING_URL", "DOCGAUGE_PUSHGATEWAY_URL", "DOCGAUGE_ENV_FILE",
+	"DOCGAUGE_WEB_CONFIG_FILE", "DOCGAUGE_STATE_DIR", "DOCGAUGE_PROMPTS_DIR", "DOCGAUGE_PROMPTS_ON_NEW_STATE",
+	"DOCGAUGE_ENV_FILE",
 }
 
-// variables returns those of the program, and which of them are secrets: a file can hold them.
-func variables(t *testing.T) (all, secrets []string) {
-	t.Helper()
-	help := succeed(t, exec.Command(engines.Docgauge(t), "help", "configuration"))
-	for _, m := range regexp.MustCompile(`(?m)^  (DOCGAUGE_[A-Z_]+)$`).FindAllStringSubmatch(help, -1) {
-		all = append(all, m[1])
-		if strings.Contains(help, m[1]+"_FILE") {
-			secrets = append(secrets, m[1])
+// secret is a variable, and for a secret the chart value below secrets that has it, its file, and the sink that
+// needs it, if any.
+type secret struct{ variable, value, file, sink string }
+
+// variables returns the settings and secrets of the chart. Those of a site are not among them: docs/kubernetes.md runs
+// site serve in a second container, which has separate ones.
+func variables() (settings, secrets []secret) {
+	sinks := map[string]string{}
+	for _, k := range config.SinkKinds {
+		if k.Place == config.Server {
+			sinks[k.Settings[0]] = k.Name
 		}
 	}
-	if len(all) < 30 || len(secrets) < 6 {
-		t.Fatalf("%d variables and %d secrets in docgauge help configuration", len(all), len(secrets))
+	for _, v := range config.Variables() {
+		name := strings.TrimPrefix(v.Name, "DOCGAUGE_")
+		switch {
+		case v.Meaning == "", strings.HasPrefix(name, "SITE_"), slices.Contains(own, v.Name):
+		case v.Secret:
+			words := strings.Split(strings.ToLower(name), "_")
+			file := strings.Join(words, "-")
+			for i, word := range words[1:] {
+				if slices.Contains([]string{"api", "dsn", "url"}, word) {
+					words[i+1] = strings.ToUpper(word)
+				} else {
+					words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+				}
+			}
+			secrets = append(secrets, secret{v.Name, strings.Join(words, ""), file, sinks[v.Name]})
+		default:
+			settings = append(settings, secret{variable: v.Name})
+		}
 	}
-	return all, secrets
+	return settings, secrets
 }
 
 // TestNoKeyTwice: Helm takes the last of two equal keys of a JSON object, other tools refuse the
@@ -430,46 +444,48 @@ func TestNoKeyTwice(t *testing.T) {
 	}
 }
 
-// TestHelmSettings: each variable of the program can be set, and no other. The settings of a
-// site are not among them: docs/kubernetes.md runs site serve in a second container, which has its own.
+// TestHelmSettings: each variable of the program can be set, and no other. With -update it writes the lists of them in
+// the chart, each between two texts.
 func TestHelmSettings(t *testing.T) {
-	all, secrets := variables(t)
-	site := func(name string) bool { return strings.HasPrefix(name, "DOCGAUGE_SITE_") }
-	for _, name := range secrets {
-		if !slices.Contains(own, name) && !site(name) {
-			t.Errorf("%s is a secret: give it an entry in docgauge.secretItems and below secrets, not in settings",
-				name)
+	settings, secrets := variables()
+	const schema = "values.schema.json"
+	for _, part := range []struct {
+		file, begin, end string
+		list             []secret
+		line, between    string
+	}{
+		{schema, "variables of docgauge, as text\",\n      \"properties\": {", "\n      }\n    }",
+			settings, "\n        %[1]q: {\"type\": \"string\"}", ","},
+		{schema, "\"additionalProperties\": false,\n          \"properties\": {", "\n          }\n        }",
+			secrets, "\n            %[2]q: {\"type\": \"string\", \"pattern\": \"^[-._A-Za-z0-9]*$\"}", ","},
+		{schema, "*$\"}\n          }\n        },", "\n      }\n    }",
+			secrets, "\n        %[2]q: {\"type\": \"string\"}", ","},
+		{"values.yaml", "apiKey: api-key\n", "  # Or the secrets", secrets[1:], "    %[2]s: \"\"\n", ""},
+		{"values.yaml", "for a trial, not in production.\n", "\n# Agent jobs", secrets, "  %[2]s: \"\"\n", ""},
+		{"templates/_helpers.tpl", "define \"docgauge.secrets\" }}\n", "{{- end }}", secrets,
+			"- {variable: %[1]s, value: %[2]s, file: %[3]s, sink: %[4]q}\n", ""},
+	} {
+		path := chart + "/" + part.file
+		before, rest, ok := strings.Cut(read(t, path), part.begin)
+		end := strings.Index(rest, part.end)
+		if !ok || end < 0 {
+			t.Fatalf("%s lacks %q, or %q after it", path, part.begin, part.end)
 		}
-	}
-	var want strings.Builder
-	for _, name := range all {
-		if !slices.Contains(own, name) && !site(name) {
-			fmt.Fprintf(&want, ",\n        %q: {\"type\": \"string\"}", name)
+		var lines []string
+		for _, s := range part.list {
+			lines = append(lines, fmt.Sprintf(part.line, s.variable, s.value, s.file, s.sink))
 		}
+		golden(t, "../../docgauge/"+part.file, before+part.begin+strings.Join(lines, part.between)+rest[end:])
 	}
-	const name, begin, end = "/values.schema.json", `variables of docgauge, as text",
-      "properties": {`, "\n      }\n    }"
-	before, rest, ok := strings.Cut(read(t, chart+name), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks the settings", name)
-	}
-	golden(t, "../../docgauge"+name, before+begin+strings.TrimPrefix(want.String(), ",")+end+after)
 }
 
 // TestHelmSecrets renders a secret of each kind, and looks for it.
 func TestHelmSecrets(t *testing.T) {
 	t.Parallel()
-	marks := map[string]string{
-		"apiKey": "adm_mark1", "writeAPIKey": "wr_mark2", "clickhouseDSN": "clickhouse://u:mark3@h/d",
-		"notifyURL": "https://mark4.example.com", "notifySecret": "mark5", "githubToken": "mark7",
-		"gitlabToken": "mark8", "giteaToken": "mark9",
-		"pushgatewayURL": "https://u:mark6@push.example.com",
-		"pingURL":        "https://hc.example.com/mark7",
-	}
+	_, secrets := variables()
 	args := []string{}
-	for name, value := range marks {
-		args = append(args, "--set-string", "secrets."+name+"="+value)
+	for i, s := range secrets {
+		args = append(args, "--set-string", fmt.Sprintf("secrets.%s=mark%d", s.value, i))
 	}
 	for _, mode := range []string{"deployment", "cronjob"} {
 		for _, o := range manifests(t, "deployment", append(args, "--set", "mode="+mode)...) {
@@ -477,7 +493,7 @@ func TestHelmSecrets(t *testing.T) {
 			if text := fmt.Sprint(o); !secret && strings.Contains(text, "mark") {
 				t.Errorf("%s has a secret: %s", o.id(), text)
 			}
-			if secret && len(o.sub("stringData")) != len(marks) {
+			if secret && len(o.sub("stringData")) != len(secrets) {
 				t.Errorf("the Secret has %v", o.sub("stringData"))
 			}
 		}

@@ -43,10 +43,10 @@ var (
 	composition = []string{"internal/cli", "internal/daemon"}
 	// commandRooms are what the commands share.
 	commandRooms = []string{"internal/cli/console", "internal/cli/input", "internal/cli/render", "internal/cli/setup"}
-	backends     = []string{"sinks/parquet", "sinks/clickhouse", "sinks/delta", "sinks/postgres"}
+	backends     = sinkPackages()
 )
 
-var rules = []rule{
+var rules = append(aloneRules(), []rule{
 	{"everybody speaks these words, so they need nothing else", []string{"internal/analytics", "internal/journal"},
 		[]string{all}, nil},
 	{"the contracts know the vocabulary only", []string{"schedule"}, []string{all}, []string{"internal/analytics"}},
@@ -55,10 +55,6 @@ var rules = []rule{
 			[]string{"internal/app", "internal/config", "internal/view"}), nil},
 	{"a use case does not know how it is started or shown", useCases,
 		slices.Concat(composition, []string{"internal/web", "internal/mcp"}), nil},
-	{"one sink never needs another", []string{"sinks/parquet"}, backends, []string{"sinks/parquet"}},
-	{"one sink never needs another", []string{"sinks/clickhouse"}, backends, []string{"sinks/clickhouse"}},
-	{"one sink never needs another", []string{"sinks/delta"}, backends, []string{"sinks/delta"}},
-	{"one sink never needs another", []string{"sinks/postgres"}, backends, []string{"sinks/postgres"}},
 	{"only config and app know which sinks there are", slices.Concat(useCases, consumers, composition), backends, nil},
 	{"metrics, pages and MCP are three readers of view", []string{"exporter"}, consumers, []string{"exporter"}},
 	{"metrics, pages and MCP are three readers of view", []string{"internal/web"}, consumers, []string{"internal/web"}},
@@ -107,6 +103,44 @@ var rules = []rule{
 	{"the other commands reach a site through its folder; the runner's options are flags of sandbox",
 		append([]string{"internal/cli/jobs", "internal/cli/."}, commandRooms...), []string{"internal/site"},
 		[]string{"internal/site/runner"}},
+}...)
+
+// sinkPackages lists the packages of the sinks.
+func sinkPackages() (paths []string) {
+	entries, err := os.ReadDir(root + "/sinks")
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "sinktest" {
+			paths = append(paths, "sinks/"+e.Name())
+		}
+	}
+	return paths
+}
+
+func aloneRules() (rules []rule) {
+	for _, path := range backends {
+		rules = append(rules, rule{"one sink never needs another", []string{path}, backends, []string{path}})
+	}
+	return rules
+}
+
+// TestSinksKeepTheContract: the tests of each sink run the contract.
+func TestSinksKeepTheContract(t *testing.T) {
+	for _, path := range backends {
+		tests, err := filepath.Glob(root + "/" + path + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := slices.ContainsFunc(tests, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && bytes.Contains(text, []byte("sinktest.Run"))
+		})
+		if !runs {
+			t.Errorf("no test of %s calls sinktest.Run", path)
+		}
+	}
 }
 
 // owner names, by the beginning of its import paths, the one package that may import a

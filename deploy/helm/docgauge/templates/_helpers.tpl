@@ -68,36 +68,43 @@ labels:
 {{- end -}}
 {{- end }}
 
+{{/* All secrets; `make docs` writes the list. A sink is one that needs it. */}}
+{{- define "docgauge.secrets" }}
+- {variable: DOCGAUGE_API_KEY, value: apiKey, file: api-key, sink: ""}
+- {variable: DOCGAUGE_CLICKHOUSE_DSN, value: clickhouseDSN, file: clickhouse-dsn, sink: "clickhouse"}
+- {variable: DOCGAUGE_POSTGRES_DSN, value: postgresDSN, file: postgres-dsn, sink: "postgres"}
+- {variable: DOCGAUGE_PUSHGATEWAY_URL, value: pushgatewayURL, file: pushgateway-url, sink: ""}
+- {variable: DOCGAUGE_WRITE_API_KEY, value: writeAPIKey, file: write-api-key, sink: ""}
+- {variable: DOCGAUGE_GITHUB_TOKEN, value: githubToken, file: github-token, sink: ""}
+- {variable: DOCGAUGE_GITLAB_TOKEN, value: gitlabToken, file: gitlab-token, sink: ""}
+- {variable: DOCGAUGE_GITEA_TOKEN, value: giteaToken, file: gitea-token, sink: ""}
+- {variable: DOCGAUGE_NOTIFY_URL, value: notifyURL, file: notify-url, sink: ""}
+- {variable: DOCGAUGE_NOTIFY_SECRET, value: notifySecret, file: notify-secret, sink: ""}
+- {variable: DOCGAUGE_PING_URL, value: pingURL, file: ping-url, sink: ""}
+{{- end }}
+
 {{/* The entries of the Secret, as YAML: the variable, its file, and its key. */}}
 {{- define "docgauge.secretItems" -}}
-{{- $keys := .Values.secrets.existingKeys -}}
-{{- range list
-  (list "DOCGAUGE_API_KEY" "apiKey" "api-key")
-  (list "DOCGAUGE_WRITE_API_KEY" "writeAPIKey" "write-api-key")
-  (list "DOCGAUGE_CLICKHOUSE_DSN" "clickhouseDSN" "clickhouse-dsn")
-  (list "DOCGAUGE_POSTGRES_DSN" "postgresDSN" "postgres-dsn")
-  (list "DOCGAUGE_GITHUB_TOKEN" "githubToken" "github-token")
-  (list "DOCGAUGE_GITLAB_TOKEN" "gitlabToken" "gitlab-token")
-  (list "DOCGAUGE_GITEA_TOKEN" "giteaToken" "gitea-token")
-  (list "DOCGAUGE_NOTIFY_URL" "notifyURL" "notify-url")
-  (list "DOCGAUGE_NOTIFY_SECRET" "notifySecret" "notify-secret")
-  (list "DOCGAUGE_PING_URL" "pingURL" "ping-url")
-  (list "DOCGAUGE_PUSHGATEWAY_URL" "pushgatewayURL" "pushgateway-url") }}
-{{- $variable := index . 0 }}
-{{- $value := index . 1 }}
-{{- $file := index . 2 }}
+{{- range include "docgauge.secrets" . | fromYamlArray }}
 {{- if $.Values.secrets.existingSecret }}
-{{- with index $keys $value }}
-- {variable: {{ $variable }}, file: {{ $file }}, key: {{ . | quote }}}
+{{- $key := index $.Values.secrets.existingKeys .value }}
+{{- if $key }}
+- {variable: {{ .variable }}, file: {{ .file }}, key: {{ $key | quote }}}
 {{- end }}
-{{- else if index $.Values.secrets $value }}
-- {variable: {{ $variable }}, file: {{ $file }}, key: {{ $file }}, value: {{ $value }}}
+{{- else if index $.Values.secrets .value }}
+- {variable: {{ .variable }}, file: {{ .file }}, key: {{ .file }}, value: {{ .value }}}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{- define "docgauge.secretName" -}}
 {{- default (include "docgauge.fullname" .) .Values.secrets.existingSecret -}}
+{{- end }}
+
+{{- define "docgauge.hasServers" -}}
+{{- range include "docgauge.secrets" . | fromYamlArray -}}
+{{- if and .sink (contains .sink (default "" $.Values.settings.DOCGAUGE_SINKS)) }}yes{{ end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "docgauge.hasPrompts" -}}
@@ -121,9 +128,6 @@ labels:
 {{- if gt (int $sources) 1 -}}
 {{- fail "prompts: set one of files, existingConfigMap and volume" -}}
 {{- end -}}
-{{- if and .Values.secrets.existingSecret (or .Values.secrets.apiKey .Values.secrets.writeAPIKey .Values.secrets.clickhouseDSN .Values.secrets.postgresDSN .Values.secrets.githubToken .Values.secrets.gitlabToken .Values.secrets.giteaToken .Values.secrets.notifyURL .Values.secrets.notifySecret .Values.secrets.pingURL .Values.secrets.pushgatewayURL) -}}
-{{- fail "secrets: with existingSecret the chart makes no Secret: put the values into that one, and name its keys in existingKeys" -}}
-{{- end -}}
 {{- $has := dict -}}
 {{- range include "docgauge.secretItems" . | fromYamlArray -}}
 {{- $_ := set $has .variable true -}}
@@ -131,11 +135,13 @@ labels:
 {{- if not $has.DOCGAUGE_API_KEY -}}
 {{- fail "secrets: set existingSecret (and existingKeys.apiKey), or for a trial apiKey" -}}
 {{- end -}}
-{{- if and (contains "clickhouse" (default "" .Values.settings.DOCGAUGE_SINKS)) (not $has.DOCGAUGE_CLICKHOUSE_DSN) -}}
-{{- fail "settings.DOCGAUGE_SINKS has clickhouse: set secrets.existingKeys.clickhouseDSN, or for a trial secrets.clickhouseDSN" -}}
+{{- range include "docgauge.secrets" . | fromYamlArray -}}
+{{- if and $.Values.secrets.existingSecret (index $.Values.secrets .value) -}}
+{{- fail "secrets: with existingSecret the chart makes no Secret: put the values into that one, and name its keys in existingKeys" -}}
 {{- end -}}
-{{- if and (contains "postgres" (default "" .Values.settings.DOCGAUGE_SINKS)) (not $has.DOCGAUGE_POSTGRES_DSN) -}}
-{{- fail "settings.DOCGAUGE_SINKS has postgres: set secrets.existingKeys.postgresDSN, or for a trial secrets.postgresDSN" -}}
+{{- if and .sink (contains .sink (default "" $.Values.settings.DOCGAUGE_SINKS)) (not (hasKey $has .variable)) -}}
+{{- fail (printf "settings.DOCGAUGE_SINKS has %s: set secrets.existingKeys.%s, or for a trial secrets.%s" .sink .value .value) -}}
+{{- end -}}
 {{- end -}}
 {{- if and $has.DOCGAUGE_NOTIFY_SECRET (not $has.DOCGAUGE_NOTIFY_URL) -}}
 {{- fail "secrets: notifySecret has no effect without notifyURL" -}}
