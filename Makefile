@@ -185,6 +185,12 @@ docs: ## write the generated parts of the documentation
 	$(GO) test ./internal/site/serve -run TestDocumentedMetrics -update
 	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmSettings' -update
 
+# The versions of the lists are those of the installer: a newer one goes there first.
+crawlers: ## write the names of crawlers from the public list that internal/dev/engines/install.sh pins
+	@sh internal/dev/engines/install.sh user-agents
+	$(GO) test ./internal/site/agents -run TestCrawlers -update
+.PHONY: crawlers
+
 dashboards: ## test dashboards/json, and write the form that Grafana imports by hand to bin/dashboards
 	@mkdir -p bin/dashboards
 	$(GO) run ./internal/dev/release import dashboards/json bin/dashboards

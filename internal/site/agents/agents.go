@@ -51,6 +51,9 @@ type Agent struct {
 	// Source is the URL of what is known of the agent.
 	Source string `json:"source"`
 
+	// Listed marks a crawler of the public list, which is not in the table.
+	Listed bool `json:"-"`
+
 	// leading tokens match only at the beginning of a user agent.
 	leading bool
 	order   int
@@ -63,8 +66,12 @@ var Browser = Agent{Token: "browser", Class: "human"}
 // browsers.
 var Unnamed = Agent{Token: "unnamed", Class: Coding}
 
-// unknown is the agent of all user agents that call themselves automatic.
-var unknown = &Agent{Token: "unknown", Class: Unknown}
+// unknown and unlisted are the programs that have no name here: unknown calls itself automatic, unlisted only
+// does not begin as browsers do.
+var (
+	unknown  = &Agent{Token: "unknown", Class: Unknown}
+	unlisted = &Agent{Token: "unknown", Class: Unknown}
+)
 
 // Neither is the audience of agents that count as no reader.
 const Neither analytics.Audience = "neither"
@@ -75,16 +82,19 @@ func Audience(a *Agent, markdown bool) analytics.Audience {
 	switch {
 	case a == nil && !markdown:
 		return analytics.Human
-	case a == nil, a.Class == Answers, a.Class == Coding, a.Class == Tool && markdown:
+	case a == nil, a.Class == Answers, a.Class == Coding, markdown && a.IsTool():
 		return analytics.AI
 	}
 	return Neither
 }
 
+// IsTool reports whether a program may act for anybody: an HTTP library, or one that only says its name.
+func (a *Agent) IsTool() bool { return a.Class == Tool || a == unlisted }
+
 // Table finds agents by their tokens. It does not change.
 type Table struct {
 	agents []*Agent // by token
-	// byWord has the agents by the first word of their token, in lower case.
+	// byWord has the agents, and the crawlers of the public list, by the first word of their token, in lower case.
 	byWord map[string][]*Agent
 	// lengths has, by first letter, a bit for each length of a key of byWord.
 	lengths [256]uint64
@@ -93,14 +103,32 @@ type Table struct {
 //go:embed agents.txt
 var builtin []byte
 
+//go:embed crawlers.txt
+var crawlers string
+
 // Builtin returns the table that comes with the program.
 var Builtin = sync.OnceValue(func() *Table {
-	t, err := Read(bytes.NewReader(builtin), "agents.txt")
+	rows, err := read(bytes.NewReader(builtin), "agents.txt")
 	if err != nil {
 		panic(err)
 	}
-	return t
+	return newTable(rows, listed(crawlers))
 })
+
+// listed returns the crawlers of the public list: lines of a class and a token, after comments.
+func listed(text string) (all []Agent) {
+	for line := range strings.Lines(text) {
+		if class, token, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && line[0] != '#' {
+			a := Agent{Operator: "-", Class: Class(class), Source: crawlersSource, Listed: true}
+			a.Token, a.leading = strings.CutPrefix(token, "^")
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// crawlersSource is where the crawlers of the public list come from.
+const crawlersSource = "https://github.com/monperrus/crawler-user-agents"
 
 // Load returns the built-in table with the rows of a file over it: a row of the file takes the
 // place of the built-in row of that token. An empty path is no file.
@@ -112,17 +140,17 @@ func Load(path string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := Read(bytes.NewReader(data.text), path)
+	rows, err := read(bytes.NewReader(data.text), path)
 	if err != nil {
 		return nil, err
 	}
-	rows := own.Agents()
+	own := slices.Clone(rows)
 	for _, a := range Builtin().agents {
-		if !slices.ContainsFunc(own.agents, a.sameToken) {
+		if !slices.ContainsFunc(own, func(b Agent) bool { return a.sameToken(&b) }) {
 			rows = append(rows, *a)
 		}
 	}
-	return newTable(rows), nil
+	return newTable(rows, listed(crawlers)), nil
 }
 
 func (a *Agent) sameToken(b *Agent) bool { return strings.EqualFold(a.Token, b.Token) }
@@ -135,11 +163,11 @@ const (
 	columns     = "token, operator, class, hosted or anywhere, ranges or -, source"
 )
 
-// Read reads a table: a row a line, with the columns token, operator, class, hosted or anywhere,
+// read reads the rows of a table: a row a line, with the columns token, operator, class, hosted or anywhere,
 // ranges (a file name, or -) and source (an https URL), separated by tabs. A token after ^ matches
 // only at the beginning of a user agent. Empty lines and lines that begin with # mean nothing. The
 // error names the bad lines with the file.
-func Read(r io.Reader, name string) (*Table, error) {
+func read(r io.Reader, name string) ([]Agent, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -172,7 +200,7 @@ func Read(r io.Reader, name string) (*Table, error) {
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	return newTable(rows), nil
+	return rows, nil
 }
 
 // parse returns the agent of a line, or what is wrong with the line.
@@ -214,23 +242,29 @@ func parse(line string) (a Agent, problem string) {
 	return a, problem
 }
 
-func newTable(rows []Agent) *Table {
+// newTable returns the table of rows, and below them the crawlers of the public list.
+func newTable(rows, crawlers []Agent) *Table {
 	slices.SortFunc(rows, func(a, b Agent) int {
 		return strings.Compare(strings.ToLower(a.Token), strings.ToLower(b.Token))
 	})
 	t := &Table{byWord: map[string][]*Agent{}}
-	for i := range rows {
-		a := &rows[i]
-		a.order = order(a.Class)
-		key := strings.ToLower(firstWord(a.Token))
-		t.agents = append(t.agents, a)
-		t.byWord[key] = append(t.byWord[key], a)
-		t.lengths[key[0]] |= 1 << len(key)
+	for _, a := range slices.Concat(rows, crawlers) {
+		t.add(&a)
 	}
 	return t
 }
 
-// Agents returns the rows, by token.
+func (t *Table) add(a *Agent) {
+	a.order = a.rank()
+	key := strings.ToLower(firstWord(a.Token))
+	t.byWord[key] = append(t.byWord[key], a)
+	t.lengths[key[0]] |= 1 << len(key)
+	if !a.Listed {
+		t.agents = append(t.agents, a)
+	}
+}
+
+// Agents returns the rows, by token, without the crawlers of the public list.
 func (t *Table) Agents() []Agent {
 	out := make([]Agent, len(t.agents))
 	for i, a := range t.agents {

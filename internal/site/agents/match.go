@@ -2,24 +2,26 @@ package agents
 
 import "strings"
 
-// order says which of several agents in one user agent it is: a coding agent, as in "Claude-User
-// (claude-code/2.1.86)", before what it works for, and a library last, as in "Claude-User/1.0
-// axios/1.7". Of equals it is the first in the text.
-func order(c Class) int {
-	switch c {
-	case Coding:
+// rank orders the agents in one user agent: a coding agent, as in "Claude-User (claude-code/2.1.86)",
+// before the agent that it works for, and a library last, as in "Claude-User/1.0 axios/1.7". Crawlers
+// of the public list come after the whole table. Of equals the first in the text wins.
+func (a *Agent) rank() int {
+	switch {
+	case a.Listed:
+		return 4
+	case a.Class == Coding:
 		return 0
-	case Answers:
+	case a.Class == Answers:
 		return 1
-	case Tool:
+	case a.Class == Tool:
 		return 3
 	}
 	return 2
 }
 
-// Match returns the agent that a user agent names: a row of the table, the agent of class
-// [Unknown] for another one that calls itself automatic, or nil for a person's browser. It takes
-// time in proportion to the length, and no memory.
+// Match returns the agent that a user agent names: a row of the table or a crawler of the public list,
+// an agent of class [Unknown] for another program, or nil for a person's browser. It takes time in
+// proportion to the length, and no memory.
 func (t *Table) Match(userAgent string) *Agent {
 	var best *Agent
 	for i := 0; i < len(userAgent); {
@@ -45,10 +47,15 @@ func (t *Table) Match(userAgent string) *Agent {
 			}
 		}
 	}
-	if best == nil && automatic(userAgent) {
+	switch {
+	case best != nil:
+		return best
+	case automatic(userAgent):
 		return unknown
+	case !beginsAsBrowser(userAgent):
+		return unlisted
 	}
-	return best
+	return nil
 }
 
 // at reports whether the token is at a place of text where a word begins. Part of a URL or of an
@@ -56,15 +63,64 @@ func (t *Table) Match(userAgent string) *Agent {
 func (a *Agent) at(text string, start int) bool {
 	end := start + len(a.Token)
 	if end > len(text) || !strings.EqualFold(text[start:end], a.Token) || a.leading && start > 0 ||
-		start > 0 && strings.IndexByte("/.@", text[start-1]) >= 0 {
+		start > 0 && !beginsName(text[:start]) {
 		return false
 	}
 	return end == len(text) || !isWord(text[end]) && text[end] != '@'
 }
 
-// automatic reports whether a user agent says that no person is behind it: it is empty, has a URL,
-// or one of the words bot, crawl and spider. The word bot ends a word or a part of it (FooBot/1.0,
-// foo-bots, bot_x, BotFoo do; Abbott, BOTTOM do not); Cubot is a maker of phones.
+// beginsName reports whether a name can come after before. A slash before it follows a plain word, as in
+// Agent/AmazonBuyForMe.
+func beginsName(before string) bool {
+	last := len(before) - 1
+	switch before[last] {
+	case '.', '@':
+		return false
+	case '/':
+		i := last
+		for i > 0 && (isWord(before[i-1]) || before[i-1] == '_') {
+			i--
+		}
+		return i < last && (i == 0 || strings.IndexByte("/.:@", before[i-1]) < 0)
+	}
+	return true
+}
+
+// textBrowsers are the words with which the user agents of text browsers and a few small ones begin.
+var textBrowsers = []string{"dillo", "edbrowse", "elinks", "emacs", "ibrowse", "links", "lynx", "ncsa_mosaic",
+	"netsurf", "w3m"}
+
+// browserNames are words that the user agent of a browser has after Mozilla/5.0: an engine that shows its pages, or
+// one of the browsers that it is like.
+var browserNames = []string{"chrome", "firefox", "gecko", "goanna", "khtml", "msie", "opera", "presto", "safari",
+	"trident", "webkit"}
+
+// beginsAsBrowser reports whether a user agent begins as browsers do: with Opera/, a text browser, or
+// Mozilla/ and later a name of those.
+func beginsAsBrowser(text string) bool {
+	switch {
+	case has(text, "opera/"):
+		return true
+	case has(text, "mozilla/"):
+		for i := len("mozilla/"); i < len(text); i++ {
+			if kinds[text[i]]&beginsBrowser != 0 && hasAny(text[i:], browserNames) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, name := range textBrowsers {
+		if has(text, name) && (len(text) == len(name) || text[len(name)] == '/' || text[len(name)] == ' ') {
+			return true
+		}
+	}
+	return false
+}
+
+// automatic reports whether a user agent says that no person is behind it: it is empty, has a URL, a host
+// or an e-mail address, one of the words bot, crawl and spider, or a name where browsers have
+// none: after "compatible;", and in "(KHTML, like Gecko; Name)". The word bot ends a word or a part of it
+// (FooBot/1.0, foo-bots, bot_x, BotFoo do; Abbott, BOTTOM do not); Cubot is a maker of phones.
 func automatic(text string) bool {
 	blank := true
 	for i := 0; i < len(text); i++ {
@@ -74,8 +130,20 @@ func automatic(text string) bool {
 		}
 		blank = false
 		switch rest := text[i:]; {
-		case has(rest, "://"), has(rest, "www."), has(rest, "crawl"), has(rest, "spider"):
+		case text[i] == '@' && isHost(rest[1:]), has(rest, "://"), has(rest, "www."),
+			has(rest, "crawl"), has(rest, "spider"):
 			return true
+		case text[i] == '.' && i > 0 && isWord(text[i-1]) && endsHost(rest[1:]):
+			return true
+		case has(rest, "khtml, like gecko"):
+			if end := len("khtml, like gecko"); end < len(rest) && (rest[end] == ';' || rest[end] == ' ') {
+				return true
+			}
+		case has(rest, "compatible;"):
+			name := strings.TrimLeft(rest[len("compatible;"):], " ")
+			if name != "" && !has(name, "msie") && !has(name, "konqueror") && !has(name, "u;") {
+				return true
+			}
 		case has(rest, "cubot") && (i == 0 || !isLetter(text[i-1])):
 			i += len("cubot") - 1
 		case has(rest, "bot"):
@@ -91,21 +159,43 @@ func automatic(text string) bool {
 	return blank
 }
 
+// isHost reports whether text begins with the name of a host.
+func isHost(text string) bool {
+	n := len(firstWord(text))
+	return n > 0 && n+1 < len(text) && text[n] == '.' && isLetter(text[n+1])
+}
+
+// endsHost reports whether text begins with one of the commonest ends of hosts.
+func endsHost(text string) bool {
+	n := len(firstWord(text[:min(len(text), len("com")+1)]))
+	for _, end := range [...]string{"co", "com", "io", "net", "org"} {
+		if n == len(end) && has(text, end) {
+			return true
+		}
+	}
+	return false
+}
+
 // What a byte can be.
 const (
-	inWord  = 1 << iota // part of words: a token beside one is part of a longer word
-	begins              // the beginning of what automatic looks for
-	nothing             // part of a user agent that is as good as empty
+	inWord        = 1 << iota // part of words: a token beside one is part of a longer word
+	begins                    // the beginning of what automatic looks for
+	nothing                   // part of a user agent that is as good as empty
+	beginsBrowser             // the beginning of a name of browserNames
 )
 
 var kinds = func() (k [256]byte) {
 	for c := range k {
-		if c := byte(c); isLetter(c) || c >= '0' && c <= '9' || c == '-' || c == '_' {
+		if c := byte(c); isLetter(c) || c >= '0' && c <= '9' || c == '-' {
 			k[c] |= inWord
 		}
 	}
-	for _, c := range []byte(":wWcCsSbB") {
+	for _, c := range []byte("@:.wWcCsSbBkK") {
 		k[c] |= begins
+	}
+	for _, name := range browserNames {
+		k[name[0]] |= beginsBrowser
+		k[name[0]-'a'+'A'] |= beginsBrowser
 	}
 	for _, c := range []byte(" -\t") {
 		k[c] |= nothing
@@ -124,6 +214,15 @@ func has(text, word string) bool {
 		}
 	}
 	return true
+}
+
+func hasAny(text string, words []string) bool {
+	for _, word := range words {
+		if has(text, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // firstWord returns the word that text begins with.

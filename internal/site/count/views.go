@@ -197,13 +197,14 @@ func (v *Viewer) miss(l *logs.Line) {
 	}
 }
 
-// guesses reports whether an agent's missed paths are recorded. Scanners call themselves a browser, an
-// HTTP library or an unknown name: those count only where they ask for Markdown.
+// guesses reports whether the paths that an agent misses are kept. Scanners call themselves a browser, an
+// HTTP library, nothing that is known, or are on the public list of crawlers: of those only the ones that
+// ask for Markdown count, and none that calls itself automatic.
 func guesses(a *agents.Agent, markdown bool) bool {
 	switch {
-	case a == nil, a.Class == agents.Tool:
+	case a == nil, a.IsTool():
 		return markdown
-	case a.Class == agents.Unknown:
+	case a.Class == agents.Unknown, a.Listed:
 		return false
 	}
 	return true

@@ -23,7 +23,7 @@ import (
 // visitors are who may be in a crowd: what they are and which agent, as vendors say.
 var visitors = []struct{ what, agent, userAgent string }{
 	{"person", "", firefox},
-	{"person", "", `Mozilla/5.0 (X11; "quoted" \ back\x41slash) Größe/1.0`},
+	{"person", "", `Mozilla/5.0 (X11; "quoted" \ back\x41slash) Gecko Größe/1.0`},
 	{"person", "", "Mozilla/5.0 (tab\there) \xff\xfe Safari/604.1"},
 	{"person", "", `Mozilla/5.0" 200 7 "-" "Firefox/140.0" "192.0.2.66`},
 	{"ai", "ChatGPT-User", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; " +
