@@ -27,7 +27,6 @@ import (
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/prompts"
-	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/schedule"
@@ -204,13 +203,8 @@ func (a *Program) demoJob(ctx context.Context, c config.Config) error {
 // demoPoll is the time between two polls of the job, which the sandbox completes at once.
 const demoPoll = 10 * time.Millisecond
 
-func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) {
-	opened, err := app.OpenReading(c, a.Logger(c), a.Now)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, opened.Close()) }()
-	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), pulls.Selection{})
+func (a *Program) demoOutcome(ctx context.Context, c config.Config) error {
+	all, err := a.readOutcomes(ctx, c, "")
 	if err != nil {
 		return err
 	}
