@@ -209,13 +209,8 @@ func (a *Program) demoJob(ctx context.Context, c config.Config) error {
 // demoPoll is the time between two polls of the job, which the sandbox completes at once.
 const demoPoll = 10 * time.Millisecond
 
-func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) {
-	opened, err := app.OpenReading(c, a.Logger(c), a.Now)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, opened.Close()) }()
-	all, err := outcomes.Outcomes(ctx, opened.State, opened.Archive(), outcomes.Selection{})
+func (a *Program) demoOutcome(ctx context.Context, c config.Config) error {
+	all, err := a.readOutcomes(ctx, c, "")
 	if err != nil {
 		return err
 	}

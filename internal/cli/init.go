@@ -186,11 +186,10 @@ func (a *Program) printNext(
 	if err != nil {
 		return r, err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
+	if err := setup.PrintWritten(&a.Console, path); err != nil {
 		return r, err
 	}
-	fmt.Fprintf(a.Out, "wrote %s (mode %04o)\n\n", path, info.Mode().Perm())
+	fmt.Fprintln(a.Out)
 	if o.Unit != "" {
 		remark := "   # or, for a run every hour, docgauge-export.timer"
 		if o.Unit != "docgauge.service" {

@@ -158,9 +158,7 @@ func (t *trial) run(ctx context.Context) (text string, c config.Config, err erro
 		// A key that another project accepts is good: the service refuses the project.
 		badKey := docsapi.IsUnauthorized(failed.Cause) && !slices.Contains(slices.Collect(maps.Values(t.works)), true)
 		if t.terminal == nil || badKey && t.options.KeyFile != "" {
-			fmt.Fprintf(t.program.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
-				"--no-check\n", t.options.Path)
-			return text, c, render.ErrReported
+			return text, c, t.options.NotWritten(&t.program.Console)
 		}
 		err = setup.Prompt(&t.program.Console, t.terminal, func(p *setup.Prompter) error {
 			switch {

@@ -75,34 +75,39 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	all, err := a.readOutcomes(ctx, c, o.project)
+	if all.Merges == nil {
+		return err
+	}
+	return errors.Join(o.print.Write(a.Out, all, func() error { return outcomesCSV(a.Out, all.Merges) },
+		func() error { return printOutcomes(a.Out, all, a.Wording(c), a.Now()) }), err)
+}
+
+// readOutcomes reads the outcomes of the projects that are named, or of all.
+func (a *Program) readOutcomes(ctx context.Context, c config.Config, projects string) (all view.Outcomes, err error) {
 	opened, err := app.OpenReading(c, a.Logger(c), a.Now)
 	if err != nil {
-		return err
+		return all, err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	var selected outcomes.Selection
-	if o.project != "" {
+	if projects != "" {
 		known, err := input.KnownProjects(ctx, c, opened.State)
 		jobs, failed := opened.State.Jobs(ctx)
 		if err := errors.Join(err, failed); err != nil {
-			return err
+			return all, err
 		}
 		for _, j := range jobs {
 			if !slices.Contains(known, j.Project) {
 				known = append(known, j.Project)
 			}
 		}
-		selected.Projects, err = coverage.SelectProjects(o.project, known, "DOCGAUGE_PROJECTS, the ledger or the jobs")
+		selected.Projects, err = coverage.SelectProjects(projects, known, "DOCGAUGE_PROJECTS, the ledger or the jobs")
 		if err != nil {
-			return err
+			return all, err
 		}
 	}
-	all, err := outcomes.Outcomes(ctx, opened.State, opened.Archive(), selected)
-	if all.Merges == nil {
-		return err
-	}
-	return errors.Join(o.print.Write(a.Out, all, func() error { return outcomesCSV(a.Out, all.Merges) },
-		func() error { return printOutcomes(a.Out, all, a.Wording(c), a.Now()) }), err)
+	return outcomes.Outcomes(ctx, opened.State, opened.Archive(), selected)
 }
 
 func printOutcomes(w io.Writer, all view.Outcomes, words render.Wording, now time.Time) error {

@@ -11,6 +11,22 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 )
 
+// PrintWritten says that a file was written, and with which mode.
+func PrintWritten(a *console.Console, path string) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		_, err = fmt.Fprintf(a.Out, "wrote %s (mode %04o)\n", path, info.Mode().Perm())
+	}
+	return err
+}
+
+// NotWritten says that the file of settings is not written because something failed, and returns the error
+// of a command that has reported everything.
+func (o *Options) NotWritten(a *console.Console) error {
+	fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add --no-check\n", o.Path)
+	return render.ErrReported
+}
+
 // PrintUses prints commands, and the lines for cron and systemd, that use the file.
 func PrintUses(a *console.Console, path string) error {
 	self, remark, err := ProgramPath()

@@ -124,9 +124,7 @@ func (a commands) try(
 		}
 		switch {
 		case !done && terminal == nil:
-			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
-				"--no-check\n", o.Path)
-			return c, "", 0, render.ErrReported
+			return c, "", 0, o.NotWritten(a.Console)
 		case !done && tried.Lines == 0:
 			o.Site.Logs = ""
 		case !done:
@@ -430,11 +428,9 @@ func newKey(
 // printNext says what was written, and how to start the site and use the export.
 func (a commands) printNext(o initOptions) error {
 	for _, path := range []string{o.Site.Path, o.Path} {
-		info, err := os.Stat(path)
-		if err != nil {
+		if err := setup.PrintWritten(a.Console, path); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "wrote %s (mode %04o)\n", path, info.Mode().Perm())
 	}
 	if o.Unit != "" {
 		_, err := fmt.Fprintf(a.Out, `
