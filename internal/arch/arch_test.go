@@ -83,7 +83,8 @@ var rules = []rule{
 		[]string{"internal/site/runner"}},
 	{"whoever only exports never meets site", slices.Concat(stores, useCases, consumers,
 		[]string{"internal/app", "internal/config", "internal/daemon"}), []string{"internal/site"}, nil},
-	{"main is signals and an exit code", []string{"cmd"}, []string{all}, []string{"internal/cli"}},
+	{"main is signals, an exit code and the helper of agent jobs", []string{"cmd"}, []string{all},
+		[]string{"internal/cli", "internal/site/runner"}},
 	{"what developers run is not shipped", []string{"cmd", "exporter", "sinks", "schedule", "internal"},
 		[]string{"internal/dev"}, nil},
 }

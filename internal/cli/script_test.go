@@ -32,6 +32,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site/runner"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -40,6 +41,9 @@ const atOnce = "4"
 
 // TestMain makes the test binary the docgauge of the scripts and kill tests.
 func TestMain(m *testing.M) {
+	if code, ok := runner.Helper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
 	if err := flag.Set("test.parallel", atOnce); err != nil { // -parallel is read later, and wins
 		panic(err)
 	}
