@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/docgauge/docgauge/internal/cli"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // stopLimit is how long after a signal the process ends, even if a call to the file
@@ -21,6 +22,9 @@ import (
 const stopLimit = 40 * time.Second
 
 func main() {
+	if code, ok := runner.Helper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

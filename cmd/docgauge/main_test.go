@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +40,19 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// TestHelper: the helper of agent jobs begins, whatever the settings are.
+func TestHelper(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs Linux")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "agent-helper", "reaper", "1000", "0", "/bin/sh", "sh", "-c",
+		"echo run; exit 7")
+	cmd.Env = []string{asMain + "=1", "DOCGAUGE_PROJECT=x", "DOCGAUGE_ENV_FILE=/missing"}
+	if out, _ := cmd.CombinedOutput(); string(out) != "run\n" || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), out)
+	}
 }
 
 // TestSecondSignal: a process whose read never returns exits with code 1 at the second signal.

@@ -33,6 +33,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site/runner"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -41,6 +42,9 @@ const atOnce = "4"
 
 // TestMain makes the test binary the docgauge of the scripts and kill tests.
 func TestMain(m *testing.M) {
+	if code, ok := runner.Helper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
 	if err := flag.Set("test.parallel", atOnce); err != nil { // -parallel is read later, and wins
 		panic(err)
 	}

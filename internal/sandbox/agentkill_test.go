@@ -29,6 +29,9 @@ import (
 const childConfig = "SANDBOX_CHILD"
 
 func TestMain(m *testing.M) {
+	if code, ok := runner.Helper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
 	if text := os.Getenv(childConfig); text != "" {
 		child(text)
 		return

@@ -17,6 +17,13 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 )
 
+func TestMain(m *testing.M) {
+	if code, ok := Helper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
 var noon = time.Date(2026, 10, 14, 12, 0, 30, 0, time.UTC)
 
 // host is a code host in memory: one link for each branch, and its last change.

@@ -34,10 +34,9 @@ const (
 	insideWork = "/workspace"
 	insideHome = "/home/agent"
 	insideGit  = "/git" // others see its objects alone
-	// bridge is the path of this program in a jail, which init knows it by; socket is that of the
-	// proxy outside.
-	bridge = "/run/docgauge-bridge"
-	socket = "/run/docgauge-proxy"
+	// insideSelf is the path of this program in a jail, socket the path of the proxy outside.
+	insideSelf = "/run/docgauge"
+	socket     = "/run/docgauge-proxy"
 )
 
 // insideEtc are the files of a jail's /etc that are not the machine's.
@@ -58,6 +57,9 @@ const probeTimeout = 20 * time.Second
 // NewJail returns a jail that was tried. The error says what is missing.
 func NewJail(ctx context.Context, o JailOptions) (j *Jail, err error) {
 	j = &Jail{options: o}
+	if !isHelper {
+		return nil, errNoHelper
+	}
 	if j.hosts, err = ParseHosts(o.Hosts); err != nil {
 		return nil, err
 	}
@@ -195,8 +197,8 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refus
 		}
 		p := serveProxy(ln, j.hosts, j.options.Logger)
 		refused, end = p.refusedHosts, p.end
-		args = append(args, "--ro-bind", j.self, bridge, "--bind", filepath.Join(w.dir, proxyName), socket)
-		inside = append([]string{bridge}, inside...)
+		args = append(args, "--ro-bind", j.self, insideSelf, "--bind", filepath.Join(w.dir, proxyName), socket)
+		inside = append([]string{insideSelf, helperCommand, bridge}, inside...)
 	}
 	args = append(args, "--remount-ro", "/", "--chdir", insideWork, "--seccomp", "4")
 	// In files, so that the command line, which all users of the machine can read, has no paths of ours.
@@ -284,14 +286,6 @@ func (j *Jail) probe(ctx context.Context) error {
 			"the directories that it needs in DOCGAUGE_SITE_AGENT_TOOLS: %w", failed)
 	}
 	return nil
-}
-
-// init makes a bridge of each program that links this package, in a jail, before its main function
-// begins.
-func init() { //nolint:gochecknoinits // main functions need not know about it
-	if len(os.Args) > 1 && os.Args[0] == bridge {
-		os.Exit(runBridge(os.Args[1:]))
-	}
 }
 
 // runBridge runs a command in a jail that has a proxy at 127.0.0.1, and returns its exit code. What it

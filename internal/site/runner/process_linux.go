@@ -26,10 +26,12 @@ func gitAttributes() *syscall.SysProcAttr {
 }
 
 const (
-	// reaper is the name under which this program, started once more, runs a command. It
+	// reaper is this program, started once more, that runs a command. It
 	// becomes the parent of processes that the command leaves behind, in any session, and
 	// kills them when the command ends, when it is asked to end, and when we die.
-	reaper = "docgauge-reaper"
+	reaper = "reaper"
+	// bridge is this program in a jail, that runs a command which reaches the proxy.
+	bridge = "bridge"
 	self   = "/proc/self/exe"
 	// reapTime is the time for which it tries: a process of another user cannot be killed.
 	reapTime = time.Second
@@ -45,19 +47,22 @@ func supervise(cmd *exec.Cmd, lock *os.File, most int64) {
 	}
 	// The lock of the directory of jobs, which may be nil, ends with the reaper: no other process of ours takes the
 	// directory while something of the command is left.
-	cmd.Path, cmd.Args = self, append([]string{reaper, strconv.FormatInt(most, 10), strconv.Itoa(len(cmd.ExtraFiles)),
-		cmd.Path}, cmd.Args...)
+	cmd.Path, cmd.Args = self, append([]string{"docgauge", helperCommand, reaper, strconv.FormatInt(most, 10),
+		strconv.Itoa(len(cmd.ExtraFiles)), cmd.Path}, cmd.Args...)
 	cmd.ExtraFiles = append([]*os.File{lock}, cmd.ExtraFiles...)
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 }
 
-// init makes a reaper of each program that links this package, tests included, before its main
-// function begins.
-func init() { //nolint:gochecknoinits // main functions need not know about it
-	if len(os.Args) > 4 && os.Args[0] == reaper {
-		os.Exit(reap(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]))
+func help(args []string) int {
+	switch {
+	case len(args) > 4 && args[0] == reaper:
+		return reap(args[1], args[2], args[3], args[4:])
+	case len(args) > 1 && args[0] == bridge:
+		return runBridge(args[1:])
 	}
+	fmt.Fprintln(os.Stderr, "docgauge starts this command itself, for agent jobs")
+	return 2
 }
 
 // reap runs a program with a number of files besides the first three, ends the processes that it leaves, and returns

@@ -99,6 +99,9 @@ const baseRef = "refs/docgauge/base"
 // of jobs, which one process may use at a time. An empty dir is a temporary one, removed by Close.
 // Nothing is fetched. Every error says what o needs to be instead.
 func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err error) {
+	if !isHelper {
+		return nil, errNoHelper
+	}
 	r = &Repo{options: o, dir: dir}
 	r.options.Remote = o.URL
 	if o.CodeHost != "" {

@@ -22,6 +22,13 @@ import (
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
+func TestMain(m *testing.M) {
+	if code, ok := runner.Helper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
 // goodJobs are settings of jobs for a repository, without a jail.
 func goodJobs(repo string) JobSettings {
 	return JobSettings{Repo: repo, Agent: "command", Command: "cat >>new.md", Jail: "none", CodeHost: "none",
