@@ -34,6 +34,8 @@ type CountOptions struct {
 	From, To *analytics.Date
 	// ByDay counts each day too.
 	ByDay bool
+	// ByUserAgent counts each user agent too.
+	ByUserAgent bool
 	// Project counts one of several projects.
 	Project string
 	// Now bounds the days: nobody has read tomorrow.
@@ -49,8 +51,12 @@ type Report struct {
 	Totals analytics.Totals `json:"totals"`
 	Pages  []analytics.Row  `json:"pages"`
 	Agents []agentReaders   `json:"agents"`
+	// Classes add up the agents, and the views by browsers under that name.
+	Classes []ClassReaders `json:"classes"`
 	Negotiation
 	Days []dayTotals `json:"days,omitempty"`
+	// UserAgents has the most frequent first.
+	UserAgents []*UserAgentReaders `json:"user_agents,omitempty"`
 	// Lines counts those read, Views those that are views, also by agents that do not count as readers.
 	Lines   int            `json:"lines"`
 	Views   int            `json:"views"`
@@ -97,7 +103,8 @@ type badLine struct {
 func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Report, error) {
 	c := &counting{Rules: r, CountOptions: o, words: newVocabulary(), readers: map[[2]uint64]uint32{},
 		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
-		from: math.MaxInt32, to: math.MinInt32}
+		browsers:   ClassReaders{Class: agents.Class(agents.Browser.Token)},
+		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
 	c.project = int32(max(slices.Index(all, o.Project), 0))
 	switch {
@@ -112,6 +119,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Rep
 	for range runtime.GOMAXPROCS(0) {
 		v := newViewer(r, c.words, from, to)
 		v.identify = once(secret)
+		v.byUserAgent = o.ByUserAgent
 		c.viewers = append(c.viewers, v)
 	}
 	for i, path := range paths {
@@ -133,19 +141,21 @@ type counting struct {
 	viewers []*viewer
 	project int32
 
-	readers  map[[2]uint64]uint32
-	pages    facts.Counter
-	days     facts.Counter
-	dates    []analytics.Date // by part of days
-	dateOf   map[analytics.Date]int
-	visitors []int // by agent
-	requests []int
-	leftOut  map[Reason]int
-	lines    int
-	views    int
-	from, to analytics.Date
-	bad      *badLine
-	badOf    int
+	readers    map[[2]uint64]uint32
+	pages      facts.Counter
+	days       facts.Counter
+	dates      []analytics.Date // by part of days
+	dateOf     map[analytics.Date]int
+	visitors   []int // by agent
+	requests   []int
+	browsers   ClassReaders
+	userAgents userAgentCounts
+	leftOut    map[Reason]int
+	lines      int
+	views      int
+	from, to   analytics.Date
+	bad        *badLine
+	badOf      int
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
@@ -161,7 +171,8 @@ type batch struct {
 	lines   int
 	newest  int64 // Unix seconds; 0: no line has a time
 	views   []view
-	missed  []view // of lines that are left out
+	clients []knownAgent // of each view, if user agents are counted
+	missed  []view       // of lines that are left out
 	asked   []negotiated
 	leftOut map[Reason]int
 	bad     *badLine
@@ -324,6 +335,9 @@ func (v *viewer) batch(p *logs.Parser, c logs.Lines) batch {
 			continue
 		}
 		b.views = append(b.views, one)
+		if v.byUserAgent {
+			b.clients = append(b.clients, v.last)
+		}
 	}
 	b.missed, v.missed = v.missed, nil
 	b.asked, v.negotiated = v.negotiated, nil
@@ -350,21 +364,21 @@ func mask(line []byte) string {
 	return form
 }
 
-// add counts the views of a batch of log i.
-func (c *counting) add(i int, b batch) {
+// add counts the views of a batch of a log.
+func (c *counting) add(log int, b batch) {
 	c.lines += b.lines
 	for why, n := range b.leftOut {
 		c.leftOut[why] += n
 	}
-	if b.bad != nil && (c.bad == nil || c.badOf == i && b.bad.Line < c.bad.Line) {
-		c.bad, c.badOf = b.bad, i
+	if b.bad != nil && (c.bad == nil || c.badOf == log && b.bad.Line < c.bad.Line) {
+		c.bad, c.badOf = b.bad, log
 	}
 	for _, n := range b.asked {
 		if n.view.Project == c.project {
 			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
 		}
 	}
-	for _, v := range b.views {
+	for i, v := range b.views {
 		if v.Project != c.project {
 			c.leftOut[Foreign]++
 			continue
@@ -375,6 +389,15 @@ func (c *counting) add(i int, b batch) {
 		if !known {
 			reader = uint32(len(c.readers))
 			c.readers[v.Readers] = reader
+		}
+		if b.clients != nil {
+			c.userAgents.add(b.clients[i].text, b.clients[i].agent, !known)
+		}
+		if v.Agent == facts.Browser {
+			c.browsers.Requests++
+			if !known {
+				c.browsers.Visitors++
+			}
 		}
 		if v.Agent >= 0 {
 			for int(v.Agent) >= len(c.requests) {
@@ -437,6 +460,12 @@ func (c *counting) report(paths []string) *Report {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
 			strings.Compare(x.Agent, y.Agent))
 	})
+	r.Classes = classes(r.Agents, c.browsers)
+	r.UserAgents = c.userAgents.list()
+	if c.userAgents.dropped {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("there are more than %d user agents: those with few requests are "+
+			"not listed, or with too few", maxUserAgents))
+	}
 	if text := c.warnBusiest(); text != "" {
 		r.Warnings = append(r.Warnings, text)
 	}

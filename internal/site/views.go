@@ -168,6 +168,10 @@ type viewer struct {
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
 	hasAccept, hasType bool
 
+	// byUserAgent keeps the client of the present line in last.
+	byUserAgent bool
+	last        knownAgent
+
 	targets map[string]target
 	clients map[string]knownAgent
 	accepts map[string]bool
@@ -191,6 +195,7 @@ type target struct {
 }
 
 type knownAgent struct {
+	text     string // the user agent
 	agent    *agents.Agent
 	number   int32
 	excluded bool
@@ -360,9 +365,10 @@ func (v *viewer) event(l *logs.Line, out *view) Reason {
 	default:
 		return Unparsed
 	}
+	v.last = v.agentOf(l.UserAgent)
 	out.Agent = facts.Browser
 	if len(l.UserAgent) > 0 {
-		out.Agent = v.agentOf(l.UserAgent).number
+		out.Agent = v.last.number
 	}
 	return v.reader(out, []byte("event"), l.Reader)
 }
@@ -380,6 +386,9 @@ func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 		out.Kind = facts.AI
 	default:
 		out.Kind = facts.Neither
+	}
+	if v.byUserAgent {
+		v.last = a
 	}
 	v.seen(addr)
 	addr, network := networkOf(addr)
@@ -406,7 +415,8 @@ func (v *viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reas
 // agentOf returns the agent that a user agent names.
 func (v *viewer) agentOf(userAgent []byte) knownAgent {
 	return remember(v.clients, userAgent, func(text string) knownAgent {
-		known := knownAgent{agent: v.agents.Match(text), number: facts.Browser, digest: sha256.Sum256([]byte(text))}
+		known := knownAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
+			digest: sha256.Sum256([]byte(text))}
 		if known.agent != nil {
 			known.number = v.words.agents.of(agentName{known.agent.Token, known.agent.Class, known.agent.Hosted}, nil)
 		}
