@@ -168,7 +168,7 @@ func TestInstalled(t *testing.T) {
 func testSite(t *testing.T, root string) {
 	state, log := t.TempDir(), filepath.Join(t.TempDir(), "access.log")
 	write(t, log, "docs.example.com:443 192.0.2.1 - - [01/Oct/2026:10:00:00 +0000] "+
-		`"GET /a HTTP/1.1" 200 9 "-" "Firefox/140.0"`+"\n", 0o640)
+		`"GET /a HTTP/1.1" 200 9 "-" "Mozilla/5.0 Firefox/140.0"`+"\n", 0o640)
 	file := filepath.Join(root, "etc/docgauge/site.env")
 	all := regexp.MustCompile(`(?m)^#(DOCGAUGE_)`).ReplaceAllString(read(t, file), "$1")
 	write(t, file, strings.NewReplacer("/var/log/nginx/access.log*", log).Replace(all)+

@@ -1,10 +1,13 @@
 package site
 
 import (
+	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,21 +21,26 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/count"
 )
 
 type agentsOptions struct {
-	class string
-	print input.Formats
+	class   string
+	list    string
+	unknown bool
+	print   input.Formats
 }
 
 func (a commands) agentsCommand() *cobra.Command {
 	var o agentsOptions
 	cmd := &cobra.Command{
-		Use:   "agents [USER-AGENT…]",
+		Use:   "agents [USER-AGENT…] | --list FILE | --unknown LOG…",
 		Short: "show the known agents, or which agent a user agent names",
 		Long: `agents shows the table of agents: the name that stands in their user agent, who
 runs them, and the class, which says what they fetch pages for. With arguments
-it says which agent each user agent names.
+it says which agent each user agent names; with --list it does so for a file of
+user agents, one a line, and counts the classes. --unknown lists the user agents
+in access logs that nothing here knows, the most frequent first.
 
   answers   a page for a user's question             counts as AI
   coding    a page for a coding agent                counts as AI
@@ -40,11 +48,13 @@ it says which agent each user agent names.
   training  pages for training models                counts nowhere
   tool      an HTTP library or headless browser      counts nowhere
   other     previews, monitors, feeds, SEO           counts nowhere
-  unknown   not in the table, but empty, or with     counts nowhere
-            a URL or the words bot, crawl, spider
+  unknown   a program without a name here            counts nowhere
 
-Every other user agent is a browser's, which counts as human. A view of a page
-as Markdown counts as AI if a browser or a tool asks for it.
+Below the table, docgauge knows crawlers by the names of a public list. Unknown
+is a user agent that is empty, has a URL, an address or one of the words bot,
+crawl and spider, or does not begin as browsers do. Every other one is a
+browser's, which counts as human. A view of a page as Markdown counts as AI if
+a browser, a tool, or a program that only says its name asks for it.
 
 A name is found as a whole word, in any case: Claude-User is not ClaudeBot. Of
 several, a coding agent comes first and a tool last.
@@ -54,11 +64,22 @@ DOCGAUGE_SITE_RANGES_DIR has the addresses that operators publish; a hosted
 agent from elsewhere is spoofed, and counts nowhere.`,
 		Example: `  docgauge site agents --class coding
   docgauge site agents 'Claude-User (claude-code/2.1.86)' curl/8.5.0
-  docgauge site agents --csv >agents.csv`,
+  docgauge site agents --csv >agents.csv
+  docgauge site agents --list user-agents.txt
+  docgauge site agents --unknown /var/log/nginx/access.log*`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.print.Check(); err != nil {
 				return err
+			}
+			if o.unknown {
+				return a.unknown(cmd.Context(), o, args, cmd.InOrStdin())
+			}
+			if o.list != "" {
+				if len(args) > 0 || o.class != "" {
+					return input.Usage(errors.New("--list: takes no user agents beside it, and no --class"))
+				}
+				return a.classify(o, cmd.InOrStdin())
 			}
 			if o.class != "" && !slices.Contains(agents.Classes, agents.Class(o.class)) {
 				return input.Usagef("--class %.40q: want one of %s", o.class, classList())
@@ -71,8 +92,99 @@ agent from elsewhere is spoofed, and counts nowhere.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.class, "class", "", "only the agents of a `class`: "+classList())
+	f.StringVar(&o.list, "list", "", "classify the user agents in a `file`, one a line; - for standard input")
+	f.BoolVar(&o.unknown, "unknown", false, "list the user agents in access logs that are unknown")
 	o.print.Flags(f, "print JSON", "print CSV")
 	return cmd
+}
+
+// unknown lists the user agents of class unknown in access logs.
+func (a commands) unknown(ctx context.Context, o agentsOptions, paths []string, stdin io.Reader) error {
+	if len(paths) == 0 || o.class != "" || o.list != "" {
+		return input.Usage(errors.New("--unknown: want access logs, and no --class or --list: " +
+			"docgauge site agents --unknown FILE…"))
+	}
+	c, err := a.Config(config.NeedNothing)
+	if err != nil {
+		return err
+	}
+	rules, err := count.ParseRules(ruleSettings(c), a.Now)
+	if err != nil {
+		return input.Usage(err)
+	}
+	r, err := rules.Count(ctx, paths, count.Options{ByUserAgent: true, Now: analytics.DateOf(a.Now()), Stdin: stdin})
+	if err != nil {
+		return err
+	}
+	for _, warning := range r.Warnings {
+		a.Note("%s", warning)
+	}
+	r.UserAgents = slices.DeleteFunc(r.UserAgents, func(u *count.UserAgentReaders) bool {
+		return u.Class != agents.Unknown
+	})
+	rows := userAgentList(r)
+	return o.print.Write(a.Out, r.UserAgents, func() error { return render.CSV(a.Out, rows) }, func() error {
+		if len(rows) == 1 {
+			text := render.NewText(a.Out)
+			text.Line(2, "No user agent in %s is unknown.", format.Plural(r.Lines, "line"))
+			return text.Err()
+		}
+		return countTable(rows).Print(a.Out)
+	})
+}
+
+// classify classifies a file of user agents.
+func (a commands) classify(o agentsOptions, stdin io.Reader) error {
+	c, err := a.Config(config.NeedNothing)
+	if err != nil {
+		return err
+	}
+	table, _, err := a.table(c)
+	if err != nil {
+		return err
+	}
+	in := io.NopCloser(stdin)
+	if o.list != "-" {
+		if in, err = os.Open(o.list); err != nil {
+			return input.Usagef("--list: %w", err)
+		}
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	rows := []agentRow{}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxUserAgentLine)
+	for lines.Scan() {
+		userAgent := lines.Text()
+		rows = append(rows, newAgentRow(&userAgent, table.Match(userAgent)))
+	}
+	if err := lines.Err(); err != nil {
+		return input.Usagef("--list %s: line %d: %w", o.list, len(rows)+1, err)
+	}
+	return o.print.Write(a.Out, rows, func() error { return render.CSV(a.Out, agentCSV(rows)) }, func() error {
+		return printClasses(a.Out, rows)
+	})
+}
+
+// maxUserAgentLine is the longest line of a file of user agents, in bytes.
+const maxUserAgentLine = 1 << 20
+
+// printClasses prints how many user agents are of each class.
+func printClasses(w io.Writer, rows []agentRow) error {
+	counts := map[agents.Class]int{}
+	for _, r := range rows {
+		counts[r.Class]++
+	}
+	t := render.NewTable(render.Column{Name: "class"}, render.Number("user agents"), render.Number("%"))
+	for _, class := range append([]agents.Class{agents.Browser.Class}, append(agents.Classes, agents.Unknown)...) {
+		t.Add(string(class), format.Commas(int64(counts[class])),
+			fmt.Sprintf("%.2f", 100*float64(counts[class])/float64(max(1, len(rows)))))
+	}
+	if err := t.Print(w); err != nil {
+		return err
+	}
+	text := render.NewText(w)
+	text.Line(2, "%s. --csv and --json say what each was taken for.", format.Plural(len(rows), "user agent"))
+	return text.Err()
 }
 
 func classList() string {

@@ -17,6 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/count"
 )
 
@@ -52,6 +53,10 @@ If the log has Accept, --by agent has a column markdown: the readers who asked
 for Markdown. If it has the Content-Type of responses too, the column html has
 those of them who got HTML.
 
+--by user-agent lists the most frequent user agents with the agent and class that
+each was taken for, and --by agent begins with the classes: so everybody can see
+what counts as what.
+
 What was left out is listed with the reason: an asset, another method or status,
 lines that do not follow the format. Readers cannot be added up, not over pages,
 not over days.
@@ -77,7 +82,7 @@ not over days.
 	f := cmd.Flags()
 	f.StringVar(&o.from, "from", "", "first `day` to count, YYYY-MM-DD, UTC (default: all)")
 	f.StringVar(&o.to, "to", "", "`day` after the last")
-	f.StringVar(&o.by, "by", "page", "`list`: page, agent or day")
+	f.StringVar(&o.by, "by", "page", "`list`: page, agent, user-agent or day")
 	f.IntVarP(&o.n, "number", "n", 20, "pages to list; --csv and --json: all")
 	f.StringVar(&o.project, "project", "", "one `project` of DOCGAUGE_SITE_PROJECTS")
 	o.print.Flags(f, "print everything as JSON", "print the list as CSV")
@@ -88,18 +93,19 @@ not over days.
 const gcPercent = 25
 
 func (a commands) count(ctx context.Context, o countOptions, paths []string, stdin io.Reader) error {
-	lists := map[string]list{"page": pageList, "agent": agentList, "day": dayList}
+	lists := map[string]list{"page": pageList, "agent": agentList, "user-agent": userAgentList, "day": dayList}
 	list, ok := lists[o.by]
 	switch {
 	case !ok:
-		return input.Usagef("--by %.40q: want page, agent or day", o.by)
+		return input.Usagef("--by %.40q: want page, agent, user-agent or day", o.by)
 	case o.n < 1:
 		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
 	if err := o.print.Check(); err != nil {
 		return err
 	}
-	options := count.Options{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.Now()), Stdin: stdin}
+	options := count.Options{Project: o.project, ByDay: o.by == "day", ByUserAgent: o.by == "user-agent",
+		Now: analytics.DateOf(a.Now()), Stdin: stdin}
 	var err error
 	if options.From, options.To, err = input.DateFlags(o.from, o.to, "last that is counted"); err != nil {
 		return err
@@ -125,8 +131,9 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 	left := max(0, len(rows)-1-o.n)
 	rows = rows[:len(rows)-left]
 	r.Pages = r.Pages[:min(o.n, len(r.Pages))]
+	r.UserAgents = r.UserAgents[:min(o.n, len(r.UserAgents))]
 	return o.print.Write(a.Out, r, func() error { return render.CSV(a.Out, rows) },
-		func() error { return printCount(a.Out, r, rows, left) })
+		func() error { return printCount(a.Out, r, o.by == "agent", rows, left) })
 }
 
 func ruleSettings(c config.Config) count.Settings {
@@ -168,6 +175,15 @@ func agentList(r *count.Report) [][]string {
 	return rows
 }
 
+func userAgentList(r *count.Report) [][]string {
+	rows := [][]string{{"user agent", "agent", "class", "audience", "visitors", "requests"}}
+	for _, u := range r.UserAgents {
+		rows = append(rows, []string{u.UserAgent, u.Agent, string(u.Class), string(u.Audience), strconv.Itoa(u.Visitors),
+			strconv.Itoa(u.Requests)})
+	}
+	return rows
+}
+
 // negotiated returns a cell for each number that the log has: the readers who asked for Markdown, and those of them
 // who got HTML.
 func negotiated(n count.Negotiation, cell func(name string, n int) string) (cells []string) {
@@ -196,8 +212,9 @@ var leftOutTexts = []struct {
 	{count.Unparsed, "not of the log's format"},
 }
 
-// printCount prints the rows of a list, of which some are left out, and what was not counted.
-func printCount(w io.Writer, r *count.Report, rows [][]string, left int) error {
+// printCount prints the rows of a list, of which some are left out, after the classes of agents if asked, and
+// what was not counted.
+func printCount(w io.Writer, r *count.Report, byClass bool, rows [][]string, left int) error {
 	text := render.NewText(w)
 	number := func(n int) string { return format.Commas(int64(n)) }
 	if r.Views == 0 {
@@ -213,6 +230,17 @@ func printCount(w io.Writer, r *count.Report, rows [][]string, left int) error {
 			got = fmt.Sprintf("; %s of them got HTML.", number(*r.HTML))
 		}
 		text.Line(2, "%s asked for Markdown by Accept%s", format.Plural(*r.Markdown, "reader"), got)
+	}
+	if byClass && len(r.Classes) > 0 {
+		text.Line(0, "")
+		table := render.NewTable(render.Column{Name: "class"}, render.Number("readers"), render.Number("requests"),
+			render.Column{Name: "a view counts as"})
+		for _, c := range r.Classes {
+			table.Add(string(c.Class), number(c.Visitors), number(c.Requests), countsAs(c.Class))
+		}
+		if err := table.Print(w); err != nil {
+			return err
+		}
 	}
 	if len(rows) > 1 {
 		text.Line(0, "")
@@ -243,11 +271,26 @@ func printCount(w io.Writer, r *count.Report, rows [][]string, left int) error {
 	return text.Err()
 }
 
+// countsAs says where views by agents of a class count.
+func countsAs(class agents.Class) string {
+	switch class {
+	case agents.Class(agents.Browser.Token):
+		return "human; AI as Markdown"
+	case agents.Answers, agents.Coding:
+		return "AI"
+	case agents.Tool, agents.Unknown:
+		return "nothing; AI as Markdown"
+	}
+	return "nothing"
+}
+
 // countTable has the rows of a list; numbers have commas.
 func countTable(rows [][]string) *render.Table {
 	var columns []render.Column
 	for i, name := range rows[0] {
-		if _, err := strconv.Atoi(rows[1][i]); err == nil {
+		if name == "user agent" {
+			columns = append(columns, render.Column{Name: name, Below: true})
+		} else if _, err := strconv.Atoi(rows[1][i]); err == nil {
 			columns = append(columns, render.Number(name))
 		} else {
 			columns = append(columns, render.Column{Name: name, Cut: render.CutMiddle})

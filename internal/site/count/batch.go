@@ -18,7 +18,8 @@ type Batch struct {
 	LeftOut map[Reason]int
 	Bad     *BadLine
 
-	asked []negotiated
+	asked   []negotiated
+	clients []matchedAgent // of each view, if user agents are counted
 }
 
 // freeViews are views of batches that have been counted: their memory is used again.
@@ -70,6 +71,9 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 			continue
 		}
 		b.Views = append(b.Views, one)
+		if v.byUserAgent {
+			b.clients = append(b.clients, v.last)
+		}
 	}
 	b.Missed, v.missed = v.missed, nil
 	b.asked, v.negotiated = v.negotiated, nil

@@ -32,6 +32,8 @@ type Options struct {
 	From, To *analytics.Date
 	// ByDay counts each day too.
 	ByDay bool
+	// ByUserAgent counts each user agent too.
+	ByUserAgent bool
 	// Project counts one of several projects.
 	Project string
 	// Now bounds the days: lines of the day after tomorrow are not counted.
@@ -47,8 +49,12 @@ type Report struct {
 	Totals analytics.Totals `json:"totals"`
 	Pages  []analytics.Row  `json:"pages"`
 	Agents []agentReaders   `json:"agents"`
+	// Classes add up the agents, and the views by browsers under that name.
+	Classes []ClassReaders `json:"classes"`
 	Negotiation
 	Days []dayTotals `json:"days,omitempty"`
+	// UserAgents has the most frequent first.
+	UserAgents []*UserAgentReaders `json:"user_agents,omitempty"`
 	// Lines counts the lines that were read. Views counts the views, also by agents that do not count as readers.
 	Lines   int            `json:"lines"`
 	Views   int            `json:"views"`
@@ -81,7 +87,8 @@ type agentReaders struct {
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
 	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
 		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
-		from: math.MaxInt32, to: math.MinInt32}
+		browsers:   ClassReaders{Class: agents.Class(agents.Browser.Token)},
+		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
 	c.project = int32(max(slices.Index(all, o.Project), 0))
 	switch {
@@ -96,6 +103,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	for range runtime.GOMAXPROCS(0) {
 		v := NewViewer(r, c.words, from, to)
 		v.Identify = once(secret)
+		v.byUserAgent = o.ByUserAgent
 		c.viewers = append(c.viewers, v)
 	}
 	paths, err := filesOf(paths)
@@ -153,20 +161,22 @@ type counting struct {
 	viewers []*Viewer
 	project int32
 
-	readers  map[[2]uint64]uint32
-	pages    facts.Counter
-	days     facts.Counter
-	dates    []analytics.Date // by part of days
-	dateOf   map[analytics.Date]int
-	visitors []int // by agent
-	requests []int
-	leftOut  map[Reason]int
-	lines    int
-	views    int
-	from, to analytics.Date
-	bad      *BadLine
-	badLog   int
-	unknown  []string // logs without a line of a known format
+	readers    map[[2]uint64]uint32
+	pages      facts.Counter
+	days       facts.Counter
+	dates      []analytics.Date // by part of days
+	dateOf     map[analytics.Date]int
+	visitors   []int // by agent
+	requests   []int
+	browsers   ClassReaders
+	userAgents userAgentCounts
+	leftOut    map[Reason]int
+	lines      int
+	views      int
+	from, to   analytics.Date
+	bad        *BadLine
+	badLog     int
+	unknown    []string // logs without a line of a known format
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
@@ -268,21 +278,21 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// add counts the views of a batch of log i.
-func (c *counting) add(i int, b Batch) {
+// add counts the views of a batch of a log.
+func (c *counting) add(log int, b Batch) {
 	c.lines += b.Lines
 	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
 	}
-	if b.Bad != nil && (c.bad == nil || c.badLog == i && b.Bad.Line < c.bad.Line) {
-		c.bad, c.badLog = b.Bad, i
+	if b.Bad != nil && (c.bad == nil || c.badLog == log && b.Bad.Line < c.bad.Line) {
+		c.bad, c.badLog = b.Bad, log
 	}
 	for _, n := range b.asked {
 		if n.view.Project == c.project {
 			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
 		}
 	}
-	for _, v := range b.Views {
+	for i, v := range b.Views {
 		if v.Project != c.project {
 			c.leftOut[Foreign]++
 			continue
@@ -293,6 +303,15 @@ func (c *counting) add(i int, b Batch) {
 		if !known {
 			reader = uint32(len(c.readers))
 			c.readers[v.Readers] = reader
+		}
+		if b.clients != nil {
+			c.userAgents.add(b.clients[i].text, b.clients[i].agent, !known)
+		}
+		if v.Agent == facts.Browser {
+			c.browsers.Requests++
+			if !known {
+				c.browsers.Visitors++
+			}
 		}
 		if v.Agent >= 0 {
 			for int(v.Agent) >= len(c.requests) {
@@ -355,6 +374,12 @@ func (c *counting) report(paths []string) *Report {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
 			strings.Compare(x.Agent, y.Agent))
 	})
+	r.Classes = classes(r.Agents, c.browsers)
+	r.UserAgents = c.userAgents.list()
+	if c.userAgents.dropped {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("there are more than %d user agents: those with few requests are "+
+			"not listed, or with too few", maxUserAgents))
+	}
 	for _, path := range c.unknown {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
 	}

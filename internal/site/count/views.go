@@ -58,6 +58,10 @@ type Viewer struct {
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
 	hasAccept, hasType bool
 
+	// byUserAgent keeps the client of the present line in last.
+	byUserAgent bool
+	last        matchedAgent
+
 	targets map[string]target
 	clients map[string]matchedAgent
 	accepts map[string]bool
@@ -74,6 +78,7 @@ type target struct {
 }
 
 type matchedAgent struct {
+	text     string // the user agent
 	agent    *agents.Agent
 	number   int32
 	excluded bool
@@ -220,9 +225,10 @@ func (v *Viewer) event(l *logs.Line, out *view) Reason {
 	default:
 		return Unparsed
 	}
+	v.last = v.agentOf(l.UserAgent)
 	out.Agent = facts.Browser
 	if len(l.UserAgent) > 0 {
-		out.Agent = v.agentOf(l.UserAgent).number
+		out.Agent = v.last.number
 	}
 	return v.reader(out, []byte("event"), l.Reader)
 }
@@ -240,6 +246,9 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 		out.Kind = facts.AI
 	default:
 		out.Kind = facts.Neither
+	}
+	if v.byUserAgent {
+		v.last = a
 	}
 	v.busiest.add(addr)
 	addr, network := networkOf(addr)
@@ -266,7 +275,8 @@ func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Re
 // agentOf returns the agent that a user agent names.
 func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
 	return cached(v.clients, userAgent, func(text string) matchedAgent {
-		a := matchedAgent{agent: v.agents.Match(text), number: facts.Browser, digest: sha256.Sum256([]byte(text))}
+		a := matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
+			digest: sha256.Sum256([]byte(text))}
 		if a.agent != nil {
 			a.number = v.words.agents.number(agentName{a.agent.Token, a.agent.Class, a.agent.Hosted}, nil)
 		}
