@@ -18,7 +18,7 @@ import (
 type Settings struct {
 	LogFormat  string
 	Projects   string // id=host[/prefix],…; empty: every line is of one site
-	LogProxies string // networks
+	LogProxies string // networks, or names of them
 	Exclude    string // networks, paths, and user agents
 	Assets     string
 	AgentsFile string
@@ -66,7 +66,7 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	for _, hosts := range r.hosts {
 		slices.SortStableFunc(hosts, func(a, b host) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
 	}
-	r.proxies, err = ParseNetworks(s.LogProxies)
+	r.proxies, err = parseProxies(s.LogProxies)
 	check("LOG_PROXIES", err)
 	r.exclude, err = parseExclusions(s.Exclude, r.assets)
 	check("EXCLUDE", err)
@@ -110,6 +110,23 @@ func parseProjects(text string) (all []host, err error) {
 			numbers[project] = number
 		}
 		all = append(all, host{project, strings.ToLower(name), strings.TrimRight("/"+prefix, "/"), number})
+		return nil
+	})
+	return all, err
+}
+
+// parseProxies reads a comma-separated list of networks, addresses, and names of networks.
+func parseProxies(text string) (all []netip.Prefix, err error) {
+	err = listed(text, func(part string) error {
+		if named := logs.Proxies(part); named != nil {
+			all = append(all, named...)
+			return nil
+		}
+		p, err := parseNetwork(part)
+		if err != nil {
+			return fmt.Errorf("%w; or cloudflare, fastly or private", err)
+		}
+		all = append(all, p)
 		return nil
 	})
 	return all, err
