@@ -157,10 +157,8 @@ func (l *Line) set(f field, value []byte) error {
 	case kind:
 		l.Kind = value
 	case number:
-		for _, c := range value {
-			if (c < '0' || c > '9') && c != '.' && c != '-' {
-				return errForm
-			}
+		if !isNumber(value) {
+			return errForm
 		}
 	case word:
 		if bytes.IndexByte(value, ' ') >= 0 {
@@ -170,6 +168,15 @@ func (l *Line) set(f field, value []byte) error {
 		return l.setOrigin(value)
 	}
 	return nil
+}
+
+func isNumber(v []byte) bool {
+	for _, c := range v {
+		if (c < '0' || c > '9') && c != '.' && c != '-' {
+			return false
+		}
+	}
+	return true
 }
 
 // setOrigin reads an address, a list of them as X-Forwarded-For has it, or one of the two after a host.

@@ -154,6 +154,13 @@ func TestNoRequests(t *testing.T) {
 			t.Errorf("%s: %t, %v, want %v", line, ok, err, want)
 		}
 	}
+	f, err := ParseFormat("json:time=t,client=c,path=absent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Parser().Parse([]byte(`{"t":1791640536,"c":"192.0.2.1"}`), new(Line)); !errors.Is(err, errRequest) {
+		t.Errorf("a line without a path: %v", err)
+	}
 }
 
 // TestWrongLines: what does not follow the format is an error that names the part.
