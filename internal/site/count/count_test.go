@@ -176,6 +176,17 @@ func TestLeftOut(t *testing.T) {
 // TestReaders: who is the same reader, and behind which proxy.
 func TestReaders(t *testing.T) {
 	forwarded := func(peer, list string) string { return hit(peer, "/a", firefox) + ` "` + list + `"` }
+	caddy := func(addresses, headers string) string {
+		return `{"ts":1791640536.5,"request":{` + addresses + `,"method":"GET","uri":"/a","headers":{"User-Agent":["` +
+			firefox + `"]` + headers + `}},"status":200}`
+	}
+	three := []string{"198.51.100.1", "198.51.100.2", "198.51.100.3"}
+	each := func(line func(string) string) (lines []string) {
+		for _, text := range three {
+			lines = append(lines, line(text))
+		}
+		return lines
+	}
 	for _, test := range []struct {
 		proxies string
 		lines   []string
@@ -194,6 +205,37 @@ func TestReaders(t *testing.T) {
 		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "-"), forwarded("10.0.0.1", "10.0.0.3")}, 2},
 		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1, unknown"), forwarded("10.0.0.1", "192.0.2.1")}, 1},
 		{"2001:db8::/32", []string{forwarded("2001:db8::9", "192.0.2.1"), forwarded("2001:db8:5::9", "192.0.2.1")}, 1},
+		{"cloudflare", each(func(a string) string { return forwarded("172.70.1.1", a) }), 3},
+		{"fastly, private", each(func(a string) string { return forwarded("151.101.1.1", a+", 10.0.0.3") }), 3},
+		{"private", []string{forwarded("fd00::1", "192.0.2.1"), forwarded("::1", "192.0.2.1"),
+			forwarded("100.64.0.1", "192.0.2.1"), forwarded("127.0.0.1", "192.0.2.1, 192.168.0.1")}, 1},
+		// The header has the client's own text before the address that the proxy has added.
+		{"10.0.0.0/8", each(func(a string) string { return forwarded("10.0.0.1", a+", ;--, 192.0.2.1") }), 1},
+		// A number is no address, and what is after the header of another name is not X-Forwarded-For.
+		{"10.0.0.0/8", []string{hit("10.0.0.1", "/a", firefox) + ` "4.981" "192.0.2.1"`,
+			hit("10.0.0.1", "/a", firefox) + ` 0.001 - "192.0.2.1"`}, 1},
+		{"10.0.0.0/8", each(func(a string) string { return hit("10.0.0.1", "/a", firefox) + ` "text/html" "` + a + `"` }), 1},
+		{"2001:db8::/32", []string{"192.0.2.1, 2001:db8::1" + hit("", "/a", firefox),
+			`"192.0.2.1, 2001:db8::1"` + hit("", "/a", firefox), "h:443 192.0.2.1, 2001:db8::1" + hit("", "/a", firefox)}, 1},
+		{"", []string{forwarded("2001:db8::1%eth0", "-"), `[2001:db8::1]` + hit("", "/a", firefox),
+			`[2001:db8::1]:443` + hit("", "/a", firefox), `2001:db8:0:0:0:0:0:1:443` + hit("", "/a", firefox),
+			`[2001:db8::1%eth0]:443` + hit("", "/a", firefox)}, 1},
+		// Caddy's client_ip; without it, the address of the connection.
+		{"", each(func(a string) string { return caddy(`"remote_ip":"10.0.0.2","client_ip":"`+a+`"`, "") }), 3},
+		{"", each(func(a string) string {
+			return caddy(`"remote_ip":"192.0.2.1"`, `,"X-Forwarded-For":["`+a+`"],"Client-Ip":["`+a+`"]`)
+		}), 1},
+		{"10.0.0.0/8", each(func(a string) string {
+			return caddy(`"remote_ip":"10.0.0.2","client_ip":"10.0.0.2"`, `,"X-Forwarded-For":["`+a+`","192.0.2.1"]`)
+		}), 1},
+		{"10.0.0.0/8", each(func(a string) string {
+			return caddy(`"remote_ip":"10.0.0.2","client_ip":"`+a+`"`, `,"X-Forwarded-For":["6.6.6.6","`+a+`, 10.0.0.9"]`)
+		}), 3},
+		// The address that Azure's clients say in X-Forwarded-For is theirs only from a proxy.
+		{"", each(func(a string) string {
+			return `{"time":"2026-10-10T12:00:00Z","properties":{"httpMethod":"GET","requestUri":"https://h:443/a",` +
+				`"httpStatusCode":"200","userAgent":"` + firefox + `","clientIp":"` + a + `","socketIp":"192.0.2.1"}}`
+		}), 1},
 	} {
 		r := counted(t, rulesOf(t, Settings{LogProxies: test.proxies}), Options{}, test.lines...)
 		if r.Totals.Total != test.want {

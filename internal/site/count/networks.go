@@ -4,7 +4,26 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
+
+// parseProxies reads a comma-separated list of networks, addresses, and names of networks.
+func parseProxies(text string) (all []netip.Prefix, err error) {
+	err = listed(text, func(part string) error {
+		if named := logs.Proxies(part); named != nil {
+			all = append(all, named...)
+			return nil
+		}
+		p, err := parseNetwork(part)
+		if err != nil {
+			return fmt.Errorf("%w; or cloudflare, fastly or private", err)
+		}
+		all = append(all, p)
+		return nil
+	})
+	return all, err
+}
 
 // ParseNetworks reads a comma-separated list of networks and addresses.
 func ParseNetworks(text string) (all []netip.Prefix, err error) {

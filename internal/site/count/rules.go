@@ -21,7 +21,7 @@ const DefaultProject = "prj_site"
 type Settings struct {
 	LogFormat  string
 	Projects   string // id=host[/prefix],…; empty: every line is of one site
-	LogProxies string // networks
+	LogProxies string // networks, or names of them
 	Exclude    string // networks, paths, and user agents
 	Assets     string
 	AgentsFile string
@@ -69,7 +69,7 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	for _, hosts := range r.hosts {
 		slices.SortStableFunc(hosts, func(a, b host) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
 	}
-	r.proxies, err = ParseNetworks(s.LogProxies)
+	r.proxies, err = parseProxies(s.LogProxies)
 	check("LOG_PROXIES", err)
 	r.exclude, err = parseExclusions(s.Exclude, r.assets)
 	check("EXCLUDE", err)

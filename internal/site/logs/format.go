@@ -27,7 +27,9 @@ func ParseFormat(text string) (f Format, err error) {
 	case name == "json" && hasValue:
 		f.object, err = parseKeys(value)
 	case name == "nginx" && hasValue:
-		f.pattern, err = compile(pasted(value), nil)
+		if f.pattern, err = compile(pasted(value), nil); err != nil {
+			f.pattern, err = compile(strings.TrimSpace(value), nil)
+		}
 	case name == "haproxy" && hasValue:
 		if f.zone, err = time.LoadLocation(value); err != nil {
 			err = fmt.Errorf("%.60q: want a time zone, such as Europe/Berlin", value)
@@ -57,18 +59,19 @@ func pasted(text string) string {
 	if m == nil {
 		return strings.TrimSpace(text)
 	}
-	var b strings.Builder
-	for rest := m[1]; ; {
-		quote := rest[:1]
-		part, after, ok := strings.Cut(rest[1:], quote)
-		if rest = strings.TrimLeft(after, " \t\r\n"); !ok || rest != "" && rest[0] != '\'' && rest[0] != '"' {
+	var format []byte
+	for rest := m[1]; rest != ""; {
+		end := 1
+		for end < len(rest) && (rest[end] != rest[0] || isEscaped([]byte(rest[:end]))) {
+			end++
+		}
+		if end == len(rest) || rest[0] != '\'' && rest[0] != '"' {
 			return strings.TrimSpace(text) // the quotes are the format's
 		}
-		b.WriteString(strings.NewReplacer(`\t`, "\t", `\"`, `"`, `\'`, `'`).Replace(part))
-		if rest == "" {
-			return b.String()
-		}
+		format = unescape(format, []byte(rest[1:end]))
+		rest = strings.TrimLeft(rest[end+1:], " \t\r\n")
 	}
+	return string(format)
 }
 
 // ErrUnknown is the error of a log of which no line follows a known format.
@@ -339,11 +342,11 @@ func (c *columns) parse(line []byte, into *Line) error {
 					c.scratch = append(c.scratch, text...)
 					value = c.scratch[before:]
 				}
-			} else { // IIS
+			} else { // IIS writes + for a space, and for itself: of two the second is one
 				c.scratch = append(c.scratch, value...)
 				value = c.scratch[before:]
 				for i, b := range value {
-					if b == '+' {
+					if b == '+' && (i == 0 || value[i-1] != ' ') {
 						value[i] = ' '
 					}
 				}

@@ -58,7 +58,7 @@ func (l *Line) setTail(v, buf []byte) ([]byte, error) {
 		if at < 0 {
 			return buf, l.set(number, v)
 		}
-		if l.set(number, v[:at]) != nil {
+		if !isNumber(v[:at]) {
 			return buf, nil // what the server's configuration adds
 		}
 		v = v[at+1:]
@@ -81,7 +81,7 @@ func (l *Line) setTail(v, buf []byte) ([]byte, error) {
 			l.Forwarded = value
 			break
 		}
-		if l.set(number, value) != nil || isQuoted && string(value) == "-" {
+		if !isNumber(value) || isQuoted && string(value) == "-" {
 			break
 		}
 		v = rest

@@ -200,7 +200,7 @@ type object struct {
 
 // parse reads a line. It returns errRequest for an object that lacks what a request has.
 func (o *object) parse(line []byte, into *Line) error {
-	*into = o.known
+	*into = Line{}
 	o.into, o.text, o.pos, o.scratch = into, line, 0, o.scratch[:0]
 	o.strong, o.forms, o.inner, o.source = 0, 1<<len(jsonForms)-1, nil, nil
 	if o.next() != '{' {
@@ -217,6 +217,12 @@ func (o *object) parse(line []byte, into *Line) error {
 	}
 	if into.Time == 0 {
 		return errTime
+	}
+	if len(into.Method) == 0 {
+		into.Method = o.known.Method
+	}
+	if into.Status == 0 {
+		into.Status = o.known.Status
 	}
 	return nil
 }

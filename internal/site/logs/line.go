@@ -99,10 +99,11 @@ func (l *Line) set(f field, value []byte) error {
 		}
 		l.Client = dashed(value)
 	case clientPort:
-		if at := bytes.LastIndexByte(value, ':'); at > 0 {
-			value = value[:at]
+		at := bytes.LastIndexByte(value, ':')
+		if _, ok := digits(value[at+1:]); !ok || at <= 0 || !isAddressOrName(value[:at]) {
+			return errForm
 		}
-		l.Client = dashed(value)
+		l.Client = value[:at]
 	case peer:
 		l.Peer = dashed(value)
 	case forwarded:
@@ -156,10 +157,8 @@ func (l *Line) set(f field, value []byte) error {
 	case kind:
 		l.Kind = value
 	case number:
-		for _, c := range value {
-			if (c < '0' || c > '9') && c != '.' && c != '-' {
-				return errForm
-			}
+		if !isNumber(value) {
+			return errForm
 		}
 	case word:
 		if bytes.IndexByte(value, ' ') >= 0 {
@@ -171,13 +170,22 @@ func (l *Line) set(f field, value []byte) error {
 	return nil
 }
 
+func isNumber(v []byte) bool {
+	for _, c := range v {
+		if (c < '0' || c > '9') && c != '.' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
 // setOrigin reads an address, a list of them as X-Forwarded-For has it, or one of the two after a host.
 func (l *Line) setOrigin(v []byte) error {
 	at := bytes.IndexByte(v, ' ')
 	switch n := len(v); {
 	case n > 2 && v[0] == '"' && v[n-1] == '"':
 		v = v[1 : n-1]
-	case at < 0 && n > 0:
+	case at < 0 && isAddressOrName(v):
 		l.Client = v
 		return nil
 	case at <= 0:
@@ -187,7 +195,7 @@ func (l *Line) setOrigin(v []byte) error {
 		if l.Host, ok = hostOf(v[:at]); !ok {
 			return errForm
 		}
-		if v = v[at+1:]; len(v) > 0 && bytes.IndexByte(v, ' ') < 0 {
+		if v = v[at+1:]; isAddressOrName(v) {
 			l.Client = v
 			return nil
 		}
@@ -199,6 +207,19 @@ func (l *Line) setOrigin(v []byte) error {
 	}
 	l.Forwarded = dashed(v)
 	return nil
+}
+
+// isAddressOrName reports whether v may be addresses without a space, or a name.
+func isAddressOrName(v []byte) bool {
+	for _, c := range v {
+		switch {
+		case c >= '0' && c <= ':', c == '.', c|0x20 >= 'a' && c|0x20 <= 'z', c == '-', c == '_', c == ',', c == '[', c == ']',
+			c == '%', c >= 0x80:
+		default:
+			return false
+		}
+	}
+	return len(v) > 0
 }
 
 // hostOf returns a host's name without its port.

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +117,52 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// TestPasted: nginx's directive is read as it is in its configuration.
+func TestPasted(t *testing.T) {
+	const format = `$remote_addr [$time_local] "$request" $status`
+	for _, text := range []string{format, " " + format + "\n", `'` + format + `'`, `'$remote_addr [$time_local] '` +
+		"\r\n\t\t" + `'"$request" $status';`, `log_format docs '` + format + `';`,
+		`log_format  docs escape=json '` + format + `'`, `escape=none "$remote_addr [$time_local] \"$request\" $status"`} {
+		if got := pasted(text); got != format {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+	if f, err := ParseFormat(`nginx:"$msec" "$remote_addr" "$request" "$status"`); err != nil ||
+		string(f.pattern.begin) != `"` {
+		t.Errorf("quotes of the format itself: %v", err)
+	}
+	for _, text := range []string{`"$request" $status "$http_user_agent"`, `'$request' $remote_addr '$status'`} {
+		if got := pasted(text); got != text {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+}
+
+// TestNoRequests: what no client has asked for is left out, and no line in the log.
+func TestNoRequests(t *testing.T) {
+	for line, want := range map[string]error{
+		`{"ClientIP":"192.0.2.1","ClientRequestMethod":"GET","ClientRequestURI":"/a","EdgeResponseStatus":200,` +
+			`"EdgeStartTimestamp":1791640536000000000,"ClientRequestSource":"edgeWorkerFetch"}`: nil,
+		"_PID=77":    nil,
+		"# a remark": nil,
+		`{"level":"info","ts":1791640536.5,"msg":"serving initial configuration"}`:        errRequest,
+		`{"time":"2026-10-10T12:00:00Z","visitor":"v","path":"/a"}`:                       errRequest,
+		`2026-10-10T12:00:00Z stdout P 192.0.2.1 - - [10/Oct/2026:12:00:00 +0000] "GET /`: errPart,
+		strings.Repeat("a | ", 9) + "b":                                                   errForm,
+	} {
+		if ok, err := (Format{}).Parser().Parse([]byte(line), new(Line)); ok || !errors.Is(err, want) {
+			t.Errorf("%s: %t, %v, want %v", line, ok, err, want)
+		}
+	}
+	f, err := ParseFormat("json:time=t,client=c,path=absent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Parser().Parse([]byte(`{"t":1791640536,"c":"192.0.2.1"}`), new(Line)); !errors.Is(err, errRequest) {
+		t.Errorf("a line without a path: %v", err)
+	}
+}
+
 // TestWrongLines: what does not follow the format is an error that names the part.
 func TestWrongLines(t *testing.T) {
 	for line, want := range map[string]error{
@@ -146,6 +194,7 @@ func TestWrongLines(t *testing.T) {
 func TestWrongFormats(t *testing.T) {
 	for format, want := range map[string]string{
 		"apache":                                   "want auto, combined",
+		"haproxy:Berlin":                           "want a time zone",
 		"nginx:plain text":                         "want nginx's log_format",
 		"nginx:$remote_addr$status":                "$remote_addr: a value follows at once",
 		"nginx:$remote_addr $request $status":      "no time",
@@ -154,9 +203,16 @@ func TestWrongFormats(t *testing.T) {
 		"nginx:$msec $request $remote_addr":        "no status",
 		"json:time=t,client=c":                     "no key for path",
 		"json:time=t,client=c,path=p,colour=green": "want name=key",
+		"json:time=t,client=c,path=p,peer=x":       "want name=key",
 	} {
 		if _, err := ParseFormat(format); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want …%s…", format, err, want)
+		}
+	}
+	for _, format := range []string{"auto", "combined", "json", "w3c", "cloudfront", "alb", "elb", "s3", "haproxy",
+		"haproxy:Europe/Berlin", "envoy", "bunny", "mintlify", "events"} {
+		if _, err := ParseFormat(format); err != nil {
+			t.Errorf("%s: %v", format, err)
 		}
 	}
 }
@@ -318,7 +374,12 @@ func TestDecompress(t *testing.T) {
 		}
 		return e
 	})
-	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": gz, "zstd": zst} {
+	bz2, err := base64.StdEncoding.DecodeString("QlpoOTFBWSZTWamAKIwAOpfRAAAQQAAiJSAAUIYAKVA04EKjgQqNhCowIVGBCo8" +
+		"EKjAhUfF3JFOFCQqYAojA") // by Python's bz2.compress
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": gz, "zstd": zst, "bzip2": bz2} {
 		r, err := Decompress(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
@@ -339,6 +400,29 @@ func TestDecompress(t *testing.T) {
 	}
 	if _, err := Decompress(strings.NewReader("\x1f\x8b")); err == nil {
 		t.Error("two bytes of gzip are no error")
+	}
+}
+
+// TestArrays: of a JSON array each object is a line, wherever a read ends, also compressed and after another array. Other
+// text is as it is.
+func TestArrays(t *testing.T) {
+	for text, want := range map[string]string{
+		`[{"a":1},{"b":"}]\"{"}]`:                      `{"a":1}` + "\n" + `{"b":"}]\"{"}` + "\n",
+		"[\n {\n\"a\": {\"b\": [{}]}\n},\n{}\n]\n[{}]": `{ "a": {"b": [{}]} }` + "\n{}\n{}\n",
+		"[2026-11-01T00:03:48.123Z] \"GET":             "[2026-11-01T00:03:48.123Z] \"GET",
+		"[{":                                           "{", "[": "[", "[]": "[]",
+	} {
+		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
+			strings.NewReader(zipped(text))} {
+			r, err := Decompress(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(iotest.HalfReader(r))
+			if err != nil || string(got) != want {
+				t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+			}
+		}
 	}
 }
 
