@@ -67,7 +67,7 @@ func sinkOf(s sinks.Sink, l Ledger) view.Sink {
 	for e := range l.All() {
 		at, owed := e.Sinks[s.Name()]
 		switch {
-		case owed && at.IsZero() && e.ExportedAt != analytics.Unbelieved:
+		case owed && at.IsZero() && !e.ExportedAt.Equal(analytics.Unbelieved):
 			out.Waiting++
 		case at.After(out.LastCommit):
 			out.LastCommit = at

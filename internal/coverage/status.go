@@ -86,7 +86,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 		r.Owed[sink] = 0
 	}
 	for e := range l.All() {
-		if e.ExportedAt == analytics.Unbelieved { // read again, not delivered
+		if e.ExportedAt.Equal(analytics.Unbelieved) { // read again, not delivered
 			continue
 		}
 		for _, sink := range c.Sinks {
