@@ -226,7 +226,7 @@ func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	all, err := outcomes.Outcomes(ctx, opened.State, opened.Archive(), outcomes.Selection{})
+	all, err := outcomes.Estimate(ctx, opened.State, opened.Archive(), outcomes.Selection{})
 	if err != nil {
 		return err
 	}

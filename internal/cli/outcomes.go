@@ -97,7 +97,7 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 			return err
 		}
 	}
-	all, err := outcomes.Outcomes(ctx, opened.State, opened.Archive(), selected)
+	all, err := outcomes.Estimate(ctx, opened.State, opened.Archive(), selected)
 	if all.Merges == nil {
 		return err
 	}
