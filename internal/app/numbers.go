@@ -66,7 +66,7 @@ func (n numbers) Windows(
 
 // Outcomes returns what became of the readers of the pages that merges touched.
 func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, error) {
-	return outcomes.Outcomes(ctx, n.app.State, n.app.Archive(), outcomes.Selection{Projects: []string{project}})
+	return outcomes.Estimate(ctx, n.app.State, n.app.Archive(), outcomes.Selection{Projects: []string{project}})
 }
 
 // Agents compares a window of agents with a former one, which may be nil, from the first sink that has them.

@@ -49,6 +49,11 @@ var (
 var rules = append(aloneRules(), []rule{
 	{"everybody speaks these words, so they need nothing else", []string{"internal/analytics", "internal/journal"},
 		[]string{all}, nil},
+	{"what opens a database knows nothing of what it holds", []string{"internal/sqlite"}, []string{all}, nil},
+	{"following a pull request and estimating its effect share no code", []string{"internal/pulls"},
+		[]string{"internal/outcomes"}, nil},
+	{"an estimate sends no request and changes nothing", []string{"internal/outcomes"},
+		[]string{"internal/pulls", "internal/codehost", "internal/docsapi", "internal/budget", "internal/state"}, nil},
 	{"the contracts know the vocabulary only", []string{"schedule"}, []string{all}, []string{"internal/analytics"}},
 	{"a store knows neither who uses it nor who is shown what it holds", stores,
 		slices.Concat(useCases, consumers, composition,

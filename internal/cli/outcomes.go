@@ -107,7 +107,7 @@ func (a *Program) readOutcomes(ctx context.Context, c config.Config, projects st
 			return all, err
 		}
 	}
-	return outcomes.Outcomes(ctx, opened.State, opened.Archive(), selected)
+	return outcomes.Estimate(ctx, opened.State, opened.Archive(), selected)
 }
 
 func printOutcomes(w io.Writer, all view.Outcomes, words render.Wording, now time.Time) error {

@@ -179,7 +179,7 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 	if r.To != nil {
 		wanted.Until = r.To.Time()
 	}
-	r.State.Outcomes, err = outcomes.Outcomes(ctx, db, from, wanted)
+	r.State.Outcomes, err = outcomes.Estimate(ctx, db, from, wanted)
 	return err
 }
 

@@ -276,7 +276,7 @@ func (d *daemon) outcomesLoop(ctx context.Context) {
 			return err
 		}
 		first, known = false, list
-		all, err := outcomes.Outcomes(ctx, d.app.State, d.app.Archive(), s)
+		all, err := outcomes.Estimate(ctx, d.app.State, d.app.Archive(), s)
 		if all.Merges != nil {
 			d.outcomes.change(func(o *view.Outcomes) { *o = all })
 			d.changed.Send()

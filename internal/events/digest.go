@@ -105,7 +105,7 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 func (w *Watcher) outcomes(ctx context.Context, now time.Time) view.Outcomes {
 	ctx, cancel := context.WithTimeout(ctx, outcomesTimeout)
 	defer cancel()
-	all, err := outcomes.Outcomes(ctx, w.app.State, w.app.Archive(),
+	all, err := outcomes.Estimate(ctx, w.app.State, w.app.Archive(),
 		outcomes.Selection{Projects: w.app.Config.Projects, Since: now.Add(-outcomes.Recent)})
 	if err != nil {
 		w.app.Log.Warn("outcomes of merges for the digest not estimated from all windows", "error", err)

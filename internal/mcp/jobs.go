@@ -117,7 +117,7 @@ func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outco
 	var all view.Outcomes
 	err = a.withState(func(db *state.DB) error {
 		return a.withArchive(func(from sinks.Sink) (err error) {
-			all, err = outcomes.Outcomes(ctx, db, from, s)
+			all, err = outcomes.Estimate(ctx, db, from, s)
 			return err
 		})
 	})

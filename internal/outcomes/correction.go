@@ -59,18 +59,9 @@ func (c *correction) of(g pageChange) float64 {
 // past returns that of a page. It is not known if the archive lacks too many of those days, or another merge
 // touched the page in them.
 func (s *study) past(path string, a analytics.Audience) past {
-	level := func(from, to analytics.Date) (level float64, days int) {
-		for d := from; d < to; d++ {
-			if i := d - s.first; s.usable[i] {
-				level += s.pages[path][a][i]
-				days++
-			}
-		}
-		return (level + 0.5) / float64(max(days, 1)), days
-	}
 	date := s.merge.Date()
-	late, lateDays := level(date-span, date)
-	early, earlyDays := level(date-2*span, date-span)
+	late, lateDays := s.level(path, a, date-span, date)
+	early, earlyDays := s.level(path, a, date-2*span, date-span)
 	return past{math.Log(late / early), !s.earlier[path] && min(lateDays, earlyDays) >= leastBefore}
 }
 

@@ -3,7 +3,7 @@
 //
 // # Merges
 //
-// [Merges] and [Outcomes] join the journal, the pull requests, the pages that these changed,
+// [Merges] and [Estimate] join the journal, the pull requests, the pages that these changed,
 // and the readers of those pages in the archive. A merge touched the pages that its prompt
 // names (pages: in the front matter), or else those that its changed files are. Every merge
 // of a project goes into the estimate, selected or not, because a page that another merge

@@ -23,7 +23,7 @@ type jobJournal interface {
 type Selection struct {
 	// Projects; none: all.
 	Projects []string
-	// Since leaves out earlier merges; zero: none. Until leaves out later ones in [Outcomes]; zero:
+	// Since leaves out earlier merges; zero: none. Until leaves out later ones in [Estimate]; zero:
 	// none.
 	Since, Until time.Time
 }
@@ -99,10 +99,10 @@ func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, er
 	return merges, nil
 }
 
-// Outcomes returns the outcomes of the merges that Merges returns, from an archive, with a summary
+// Estimate returns the outcomes of the merges that Merges returns, from an archive, with a summary
 // of each project. They come with an error that concerns windows that could not be read; Merges is
 // nil if there are none because of the error.
-func Outcomes(ctx context.Context, from jobJournal, archive sinks.Sink, s Selection) (out view.Outcomes, err error) {
+func Estimate(ctx context.Context, from jobJournal, archive sinks.Sink, s Selection) (out view.Outcomes, err error) {
 	// Earlier and later merges may have touched the pages in the days that count.
 	wide := s
 	if !wide.Since.IsZero() {

@@ -86,7 +86,7 @@ func TestSelection(t *testing.T) {
 		"two three new":     {Since: now.AddDate(0, 0, -6)},
 		"three one new":     {Until: now.AddDate(0, 0, -2)},
 	} {
-		all, err := outcomes.Outcomes(t.Context(), s, sinktest.NewMemory(), selection)
+		all, err := outcomes.Estimate(t.Context(), s, sinktest.NewMemory(), selection)
 		var links []string
 		for _, o := range all.Merges {
 			links = append(links, o.Link)

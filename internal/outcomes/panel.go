@@ -58,7 +58,7 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 			}
 		}
 	}
-	visitors := map[analytics.Audience]sample{analytics.Human: newSample(), analytics.AI: newSample()}
+	visitors := map[analytics.Audience]*sample{analytics.Human: newSample(), analytics.AI: newSample()}
 	days := int64(0)
 	next := within.From + span
 	for d := next; d < within.To-span-1 && ctx.Err() == nil; d++ {
@@ -111,7 +111,7 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 type sample struct {
 	visitors map[string]int64
 	popular  map[string]bool
-	limit    *uint64
+	limit    uint64
 }
 
 const (
@@ -120,25 +120,19 @@ const (
 	popularFrom = 50
 )
 
-func newSample() sample {
-	limit := uint64(math.MaxUint64)
-	return sample{map[string]int64{}, map[string]bool{}, &limit}
-}
+func newSample() *sample { return &sample{map[string]int64{}, map[string]bool{}, math.MaxUint64} }
 
-func (s sample) add(path string, n int64) {
+func (s *sample) add(path string, n int64) {
 	switch {
 	case n >= popularFrom:
 		s.popular[path] = true
-	case n == 0 || hash(path) > *s.limit && !s.popular[path]:
+	case n == 0 || hash(path) > s.limit && !s.popular[path]:
 		return
 	}
 	s.visitors[path] += n
 	for len(s.visitors)-len(s.popular) > maxSampled {
-		*s.limit /= 2
-		maps.DeleteFunc(s.visitors, func(path string, _ int64) bool {
-			return hash(path) > *s.limit &&
-				!s.popular[path]
-		})
+		s.limit /= 2
+		maps.DeleteFunc(s.visitors, func(path string, _ int64) bool { return hash(path) > s.limit && !s.popular[path] })
 	}
 }
 

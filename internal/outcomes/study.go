@@ -83,8 +83,8 @@ type study struct {
 }
 
 type comparisonKey struct {
-	analytics.Audience
-	analytics.Window
+	audience analytics.Audience
+	window   analytics.Window
 }
 
 // comparison is what pages of an audience are compared with in some days.
@@ -286,19 +286,25 @@ const (
 // not a number for a week with fewer than leastWeek usable days.
 func (s *study) weeks(path string, a analytics.Audience) (levels [weeksBefore]float64) {
 	for k := range levels {
-		sum, days := 0.0, 0
-		from := s.merge.Date() - s.first - 2*span + analytics.Date(k*weekdays)
-		for i := from; i < from+weekdays; i++ {
-			if s.usable[i] {
-				sum += s.pages[path][a][i]
-				days++
-			}
-		}
+		from := s.merge.Date() - 2*span + analytics.Date(k*weekdays)
+		level, days := s.level(path, a, from, from+weekdays)
 		if levels[k] = math.NaN(); days >= leastWeek {
-			levels[k] = (sum + 0.5) / float64(days)
+			levels[k] = level
 		}
 	}
 	return levels
+}
+
+// level returns the mean daily visitors of a page from one date until another, and how many of the days are usable.
+// Half a visitor more keeps its logarithm finite.
+func (s *study) level(path string, a analytics.Audience, from, to analytics.Date) (level float64, days int) {
+	for i := from - s.first; i < to-s.first; i++ {
+		if s.usable[i] {
+			level += s.pages[path][a][i]
+			days++
+		}
+	}
+	return (level + 0.5) / float64(max(days, 1)), days
 }
 
 // unrest is the variance that a change has from how the page strayed from week to week against the
