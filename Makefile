@@ -30,7 +30,7 @@ GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -vet=off
 SLOWEST     := ./internal/cli ./sinks/clickhouse ./internal/dev/stack ./internal/dev/warehouse ./internal/web ./sinks/postgres ./sinks/parquet
 # The tests of these packages run under the race detector.
 RACED       := ./exporter ./exporter/remotewrite ./internal/web/server ./internal/app ./internal/budget ./internal/daemon \
-  ./internal/docsapi ./internal/events ./internal/mcp ./internal/codehost ./internal/sandbox ./internal/spool ./schedule
+  ./internal/docsapi ./internal/events ./internal/mcp ./internal/codehost ./internal/sandbox/... ./internal/spool ./schedule
 # Of the sinks, the window files and the pages, the tests in which several goroutines meet: the
 # cases of the contract by name, below an engine of ClickHouse, of PostgreSQL, or none.
 CONCURRENT  := many_windows|reader|cancelled

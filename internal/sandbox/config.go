@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -266,3 +267,55 @@ func (c Config) validate() error {
 	}
 	return errors.Join(problems...)
 }
+
+// Effect is the change of the readers of a page from the day of a merge on that changed it: 0.3
+// is 30 % more of them, on average, on each day and in each longer window. A page reacts to the
+// first merge only.
+type Effect struct{ Human, AI float64 }
+
+// ParseEffect reads +30%, or human=+30%, or ai=-20%, or several with commas between.
+func ParseEffect(text string) (e Effect, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		kind, share, named := strings.Cut(part, "=")
+		if !named {
+			kind, share = "", part
+		}
+		number, percent := strings.CutSuffix(strings.TrimSpace(share), "%")
+		value, bad := strconv.ParseFloat(number, 64)
+		if kind = strings.TrimSpace(kind); bad != nil || !percent || named && kind != "human" && kind != "ai" {
+			return Effect{}, fmt.Errorf("%.60q: want a change in percent, such as +30%%, human=+30%% or ai=-20%%", text)
+		}
+		if kind != "ai" {
+			e.Human = value / 100
+		}
+		if kind != "human" {
+			e.AI = value / 100
+		}
+	}
+	return e, e.check()
+}
+
+func (e Effect) check() error {
+	for _, change := range []float64{e.Human, e.AI} {
+		if !(change >= -1 && change <= 1) { // also not a number
+			return fmt.Errorf("merge effect: want -100%% to +100%%, got %+g%%", change*100)
+		}
+	}
+	return nil
+}
+
+// Scenario names a development of the synthetic traffic over the months. Whatever the
+// scenario, the events of a day depend on its date and not on the days that were
+// asked for, so that two sandboxes of different age agree.
+type Scenario string
+
+const (
+	// Steady traffic grows by a third of a percent a week; the pages keep their
+	// popularity and the visitors their habits.
+	Steady Scenario = "steady"
+	// Growth is a site that people rewrite: it gains one to two percent of visitors a
+	// week, more and more of them AI; a third of the pages gain and lose readers in
+	// waves of half a year, and each Monday some pages appear and some vanish. Its agent jobs
+	// report their cost, where in others only those do whose prompt says so.
+	Growth Scenario = "growth"
+)

@@ -12,11 +12,11 @@
 // have a fixed size; an event log is kept in memory, at 20 bytes an event.
 //
 // The service itself is in internal/site: its HTTP interface in package api, exact counting in
-// package facts, agent jobs in package runner. Here is pretence over it: traffic (traffic.go, synthetic.go,
-// scenario.go, effect.go, eventlog.go), what answers are made of (reports.go, agents.go, jobs.go), faults
-// (faults.go), the site as a repository (sitefiles.go), pages for people (pages.go, html.go), agents by words in a
-// prompt (script.go, pretend.go), and pull requests with a fate (pulls.go) of a code
-// host that is not there (package codehost/fake).
+// package facts, agent jobs in package runner. Package traffic makes up the readers and counts them. Here are the
+// answers about them (answers.go, reports.go), faults (faults.go, hour.go), the site as a repository (sitefiles.go),
+// agents by words in a prompt (script.go, pretend.go, jobs.go), pull requests with a fate (pulls.go, merges.go) of
+// a simulated code host (package codehost/fake), and pages for people (pages.go, html.go). New (new.go) puts them
+// together.
 //
 // # Agent jobs
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 )
 
 // press presses a button of a page of s, as a page of the same origin does.
@@ -161,7 +162,7 @@ func TestParseEffect(t *testing.T) {
 
 // TestSiteFiles: each page has a file, and the file is the page's.
 func TestSiteFiles(t *testing.T) {
-	known := pageNumbers(docPaths(900))
+	known := pageNumbers(traffic.NewWebsite(traffic.Options{Pages: 900}).Pages)
 	for page, number := range known {
 		if !plainPage.MatchString(page) && page != "/" {
 			continue
@@ -181,7 +182,7 @@ func TestSiteFiles(t *testing.T) {
 			t.Errorf("%s: %d %t, want %s", file, got, ok, want)
 		}
 	}
-	change := changedFile(1, docPaths(640))
+	change := changedFile(1, traffic.NewWebsite(traffic.Options{Pages: 640}).Pages)
 	for prompt, want := range map[string]string{
 		"Fix [sandbox:page=/guides/errors] now": "guides/errors.mdx", "[sandbox:page=/]": "index.mdx",
 		"[sandbox:page=/../../etc/passwd]": "etc/passwd.mdx", "[sandbox:page=/a//b/]": "a/b.mdx",

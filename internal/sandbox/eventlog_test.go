@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 )
 
 func line(at, visitor, kind, path string) string {
@@ -31,7 +32,7 @@ func newLogFile(t *testing.T, content string) *logFile {
 	return f
 }
 
-func (f *logFile) name() string { return filepath.Join(f.dir, eventLogName) }
+func (f *logFile) name() string { return filepath.Join(f.dir, traffic.EventLogName) }
 
 func (f *logFile) write(mode int, content string) {
 	f.t.Helper()
@@ -99,27 +100,13 @@ func TestLogIsFollowed(t *testing.T) {
 			said.Reset()
 			w := get(s, path)
 			if step.want == failed {
-				if w.Code != http.StatusInternalServerError || !strings.Contains(said.String(), eventLogName+":2: kind") {
+				if w.Code != http.StatusInternalServerError || !strings.Contains(said.String(), traffic.EventLogName+":2: kind") {
 					t.Fatalf("%s: %d %s, log %s", step.name, w.Code, w.Body, &said)
 				}
 			} else if got := decode(t, w).Totals.Total; min(got, synthetic) != step.want {
 				t.Errorf("%s: %d visitors, want %d", step.name, got, step.want)
 			}
 		}
-	}
-}
-
-// TestAppendedLinesAreReadAlone: earlier lines are not read again, and do not change for their
-// readers.
-func TestAppendedLinesAreReadAlone(t *testing.T) {
-	f := newLogFile(t, line(first, "a", "human", "/x"))
-	s := f.sandbox()
-	totals(t, s)
-	view, content := *s.log.content.projects[DefaultProject], s.log.content
-	f.write(os.O_APPEND, line(first, "a", "ai", "/x")+line(first, "b", "ai", "/y"))
-	if got := totals(t, s); got != (analytics.Totals{Human: 1, AI: 2, Total: 2}) || s.log.content != content ||
-		content.lines != 3 || s.log.reading != 2 || len(view.day(date("2026-10-05"))) != 1 {
-		t.Errorf("%+v: %d lines in reading %d; want the two new ones read alone", got, content.lines, s.log.reading)
 	}
 }
 
@@ -170,7 +157,7 @@ func TestBadLines(t *testing.T) {
 		line(first, "a", "human", "x"):                                               `path "x": want /`,
 		line(first, "a", "human", "/"+strings.Repeat("x", 2048)):                     "path ",
 		strings.Replace(good, "{", `{"project":"typo",`, 1):                          `project "typo": is not served`,
-		"{" + strings.Repeat(" ", maxLine) + good[1:]:                                "line: want at most",
+		"{" + strings.Repeat(" ", 1<<20) + good[1:]:                                  "line: want at most",
 	} {
 		f := newLogFile(t, good+"\n"+bad+good)
 		_, err := New(Config{DataDir: f.dir})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 	"github.com/docgauge/docgauge/internal/site/api"
 )
 
@@ -76,9 +77,9 @@ func message(t fataler, w *httptest.ResponseRecorder) string {
 }
 
 // all pages through a window.
-func all(t fataler, s *Sandbox, from, to string, limit int) answer {
+func all(t fataler, s *Sandbox, from, to string, limit int) traffic.Visitors {
 	t.Helper()
-	var a answer
+	var a traffic.Visitors
 	for offset := 0; ; offset += limit {
 		q := url.Values{"limit": {fmt.Sprint(limit)}, "offset": {fmt.Sprint(offset)}}
 		if from != "" {
@@ -88,11 +89,11 @@ func all(t fataler, s *Sandbox, from, to string, limit int) answer {
 			q.Set("dateTo", to)
 		}
 		page := decode(t, get(s, path+"?"+q.Encode()))
-		if offset > 0 && page.Totals != a.totals {
-			t.Fatalf("totals %v on the page at %d, %v before", page.Totals, offset, a.totals)
+		if offset > 0 && page.Totals != a.Totals {
+			t.Fatalf("totals %v on the page at %d, %v before", page.Totals, offset, a.Totals)
 		}
-		a.totals = page.Totals
-		a.rows = append(a.rows, page.Visitors...)
+		a.Totals = page.Totals
+		a.Rows = append(a.Rows, page.Visitors...)
 		if !page.HasMore {
 			return a
 		}
@@ -114,11 +115,11 @@ func window(from, to string) analytics.Window {
 	return analytics.Window{From: date(from), To: date(to)}
 }
 
-func truth(t testing.TB, s *Sandbox, from, to string) answer {
+func truth(t testing.TB, s *Sandbox, from, to string) traffic.Visitors {
 	t.Helper()
 	totals, rows, err := s.Visitors(DefaultProject, window(from, to))
 	check(t, err)
-	return answer{totals, rows}
+	return traffic.Visitors{Totals: totals, Rows: rows}
 }
 
 // check ends the test with an error.

@@ -72,22 +72,22 @@ func fileNote(f fake.File) string {
 	return words[f.Status] + f.Former
 }
 
-// page is the data of every template.
-type page struct {
+// pageData is the data of every template.
+type pageData struct {
 	Style template.CSS
 	Title string // empty: that of the index
 	Data  any
 	now   time.Time
 }
 
-// index is the data of the page at /.
-type index struct {
+// indexData is the data of the page at /.
+type indexData struct {
 	Traffic string // a sentence about the origin of the visitors
 	// Exports are the lines to paste into a shell. KeyNote says where the API key is if it is
 	// not among them.
 	Exports []string
 	KeyNote string
-	Uses    []use
+	Uses    []usage
 	// Jobs and Pulls are the newest, More… the number of others. Prompts reports whether jobs
 	// may be named by their prompts.
 	Jobs                []runner.Job
@@ -96,9 +96,9 @@ type index struct {
 	Prompts             bool
 }
 
-// use counts the requests of a kind so far, and those that may come now. Limit is 0 for an
+// usage counts the requests of a kind so far, and those that may come now. Limit is 0 for an
 // unlimited kind.
-type use struct {
+type usage struct {
 	What        string
 	Requests    int64
 	Limit, Left int
@@ -117,14 +117,14 @@ func newest[T any](list []T) (shown []T, more int) {
 // render returns a page as valid UTF-8, whatever diffs and prompts contain.
 func render(name, title string, data any, now time.Time) ([]byte, error) {
 	var out bytes.Buffer
-	if err := templates.ExecuteTemplate(&out, name, page{template.CSS(style), title, data, now}); err != nil {
+	if err := templates.ExecuteTemplate(&out, name, pageData{template.CSS(style), title, data, now}); err != nil {
 		return nil, err
 	}
 	return bytes.ToValidUTF8(out.Bytes(), []byte("\uFFFD")), nil
 }
 
 // When is t and its age.
-func (p page) When(t time.Time) template.HTML {
+func (p pageData) When(t time.Time) template.HTML {
 	age := "just now"
 	if d := p.now.Sub(t); d >= time.Minute {
 		age = format.Duration(d) + " ago"

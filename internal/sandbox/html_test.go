@@ -73,7 +73,7 @@ func after(number int, actions ...fake.Action) fake.Pull {
 	return pr
 }
 
-func fullIndex() index {
+func fullIndex() indexData {
 	var jobs []runner.Job
 	var pulls []fake.Pull
 	link := "/pr/1"
@@ -90,14 +90,14 @@ func fullIndex() index {
 	pulls[10] = after(11, fake.Approve, fake.Merge)
 	pulls[9] = after(10, fake.RequestChanges, fake.Close)
 	jobs[11].Status, jobs[12].Status, jobs[12].PRLink = runner.Failed, runner.Active, nil
-	x := index{
+	x := indexData{
 		Traffic: "Its visitors are made up.",
 		Exports: []string{
 			"export DOCGAUGE_BASE_URL=http://127.0.0.1:8787", "export DOCGAUGE_PROJECTS=" +
 				strings.Repeat("prj_long,", 30),
 		},
 		KeyNote: "The key is elsewhere.",
-		Uses: []use{
+		Uses: []usage{
 			{What: "Visitor analytics", Requests: 128, Limit: 90, Left: 41},
 			{What: "Agent jobs of <b>" + strings.Repeat("x", 100), Requests: 7},
 		},
@@ -117,8 +117,8 @@ func made(t *testing.T) map[string]string {
 	hidden.Prompts = false
 	pages := map[string]string{}
 	for name, data := range map[string]any{
-		"index": fullIndex(), "index-empty": index{Exports: []string{"x"}}, "index-hidden": hidden,
-		"pulls": fullIndex(), "pulls-empty": index{}, "pull": pull(7), "pull-empty": nothing,
+		"index": fullIndex(), "index-empty": indexData{Exports: []string{"x"}}, "index-hidden": hidden,
+		"pulls": fullIndex(), "pulls-empty": indexData{}, "pull": pull(7), "pull-empty": nothing,
 		"pull-open":   after(9, fake.PassChecks, fake.ConvertToDraft, fake.Ready, fake.Approve),
 		"pull-merged": after(10, fake.PassChecks, fake.Approve, fake.Merge),
 	} {

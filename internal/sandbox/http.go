@@ -14,9 +14,6 @@ import (
 	"github.com/docgauge/docgauge/internal/site/api"
 )
 
-// GitHubPath is the path of the API about pull requests, which answers like GitHub's.
-const GitHubPath = "/github"
-
 // Listen opens a TCP address. Beyond loopback it needs allowRemote: the key of
 // a sandbox is printed and often the well-known default.
 func Listen(address string, allowRemote bool) (net.Listener, error) {

@@ -1,6 +1,9 @@
 package sandbox
 
 import (
+	"context"
+	"encoding/json"
+	slashpath "path"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/clock"
@@ -58,4 +61,18 @@ func (s *Sandbox) withLink(c *api.Call, j runner.Job) runner.Job {
 	}
 	j.PRLink = &link
 	return j
+}
+
+// repositoryFile returns a file of the repository that jobs edit, or of the synthetic site.
+func (s *Sandbox) repositoryFile(ctx context.Context, commit, name string) ([]byte, bool, error) {
+	if s.repo != nil {
+		return s.repo.File(ctx, commit, name)
+	}
+	pages := s.site.Pages
+	if name == navigationFile {
+		text, err := json.MarshalIndent(navigation(pages), "", "  ")
+		return text, true, err
+	}
+	_, found := s.pageNumbers()[strings.TrimSuffix("/"+name, pageEnd)]
+	return []byte(pretendedHead(name) + "\n"), found && slashpath.Ext(name) == pageEnd, nil
 }

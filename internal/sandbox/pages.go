@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 	"github.com/docgauge/docgauge/internal/site/api"
 )
 
@@ -121,7 +122,7 @@ func (s *Sandbox) page(c *api.Call) ([]byte, error) {
 	case "/":
 		return render("index", "", s.index(c), c.Now)
 	case pullPath:
-		list := index{Pulls: s.pulls.Pulls()}
+		list := indexData{Pulls: s.pulls.Pulls()}
 		slices.Reverse(list.Pulls)
 		return render("pulls", "Pull requests", list, c.Now)
 	}
@@ -171,8 +172,8 @@ func (s *Sandbox) act(c *api.Call) (page string, err error) {
 
 // index is the page at /. To people at other machines it shows neither the key nor prompts; a
 // key or token that the operator chose is never shown.
-func (s *Sandbox) index(c *api.Call) index {
-	x := index{
+func (s *Sandbox) index(c *api.Call) indexData {
+	x := indexData{
 		Traffic: s.describeTraffic(), Prompts: isLocal(c.Request),
 		KeyNote: "The key is the one that was given with --api-key.",
 	}
@@ -189,7 +190,7 @@ func (s *Sandbox) index(c *api.Call) index {
 	x.Exports = s.exports(s.webURL(c), token, key)
 	addUse := func(what string, h *slidingHour) {
 		passed, left := h.use(c.Now)
-		x.Uses = append(x.Uses, use{what, passed, len(h.passed), left})
+		x.Uses = append(x.Uses, usage{what, passed, len(h.passed), left})
 	}
 	addUse("Visitor analytics", s.hour)
 	for _, project := range s.config.Projects {
@@ -249,11 +250,11 @@ func isLocal(r *http.Request) bool {
 // describeTraffic says in a sentence where the visitors come from.
 func (s *Sandbox) describeTraffic() string {
 	if s.log != nil {
-		if logged, _, err := s.log.read(s.config.Projects[0]); err != nil || logged != nil {
-			return "Its visitors are those of the event log " + eventLogName + "."
+		if logged, _, err := s.log.Read(s.config.Projects[0]); err != nil || logged != nil {
+			return "Its visitors are those of the event log " + traffic.EventLogName + "."
 		}
 	}
-	first := s.projects[s.config.Projects[0]].synthetic.first
+	first, _ := s.projects[s.config.Projects[0]].synthetic.Bounds()
 	return fmt.Sprintf("Its visitors are made up: %s of traffic (%s) on %s, with seed %d.",
 		format.Plural(int(analytics.DateOf(s.config.Now())-first), "day"), s.config.Scenario,
 		format.Plural(s.config.Pages, "page"), s.config.Seed)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	slashpath "path"
 	"slices"
 	"strings"
 
@@ -57,9 +56,4 @@ func (pretend) Diff(_ context.Context, c runner.Change) (string, error) {
 			file, 1+strings.Count(lines, "\n"), pretendedHead(file), lines)
 	}
 	return b.String(), nil
-}
-
-// pretendedHead is the first line of a file that [pretend] changes.
-func pretendedHead(file string) string {
-	return "# " + strings.TrimSuffix(slashpath.Base(file), slashpath.Ext(file))
 }

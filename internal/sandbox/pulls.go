@@ -75,3 +75,6 @@ func (l *pullStore) events(number int, opened time.Time) []fake.Event {
 	}
 	return events
 }
+
+// GitHubPath is the path of the API about pull requests, which answers like GitHub's.
+const GitHubPath = "/github"

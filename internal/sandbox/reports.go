@@ -6,45 +6,20 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 	"github.com/docgauge/docgauge/internal/site/api"
 )
-
-// report is how a report is counted.
-type report[A content] struct {
-	name  analytics.Report
-	tally func(t traffic, w interval, horizon int64) A
-}
-
-// The reports of the sandbox.
-var (
-	visitorsReport = report[answer]{analytics.VisitorsReport, tally}
-	agentsReport   = report[agentsAnswer]{analytics.AgentsReport, tallyAgents}
-)
-
-// content is the answer of a report.
-type content interface {
-	page(limit, offset int, dataFrom *analytics.Date) any
-	weight() int // in rows of visitors
-}
-
-func (a answer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return api.NewPage(a.totals, a.rows, limit, offset, dataFrom)
-}
-func (a answer) weight() int { return len(a.rows) }
-
-func (a agentsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return api.NewAgentsPage(a.totals, a.rows, limit, offset, dataFrom)
-}
-func (a agentsAnswer) weight() int { return 2 * len(a.rows) }
 
 // serve answers the queries of a report, with the faults of the sandbox.
 func serve[A content](s *Sandbox, r report[A]) api.Reporter {
 	return func(c *api.Call, q api.Query) (any, error) {
 		p := s.projects[c.Project]
 		if every(s.config.Faults.DriftEvery, c.Number) {
-			p.addDrift(c.Now)
+			p.mu.Lock()
+			p.drift = p.drift.Add(c.Now)
+			p.mu.Unlock()
 		}
-		a, err := answerOf(s, r, p, interval{q.From, q.To}, c.Now)
+		a, err := answerOf(s, r, p, traffic.Interval{From: q.From, To: q.To}, c.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -87,33 +62,11 @@ func malformed(page any, rows string) (bad map[string]json.RawMessage, err error
 	return bad, err
 }
 
-// answerKey names one answer: the same key always has the same answer.
-type answerKey struct {
-	report  analytics.Report
-	project string
-	window  interval
-	// horizon is the newest arrival that counts, in Unix seconds.
-	horizon int64
-	// reading of the event log, 0 for synthetic traffic.
-	reading uint64
-	drift   int
-	// reactions is the number of pages whose readers react: none ever stops.
-	reactions int
-}
-
-const (
-	// maxCachedRows limits the cache of answers: about 20 MiB, and the paths.
-	maxCachedRows = 1 << 19
-	// answerOverhead is the weight of an answer without its rows; it limits the number of
-	// answers in the cache.
-	answerOverhead = 256
-)
-
 // trafficOf returns the traffic of a project, and the reading of the event log that it is from: it takes the place of
 // synthetic traffic while it exists.
-func (s *Sandbox) trafficOf(p *project) (t traffic, reading uint64, err error) {
+func (s *Sandbox) trafficOf(p *project) (t traffic.Traffic, reading uint64, err error) {
 	if s.log != nil {
-		if logged, n, err := s.log.read(p.name); err != nil || logged != nil {
+		if logged, n, err := s.log.Read(p.name); err != nil || logged != nil {
 			return logged, n, err
 		}
 	}
@@ -126,7 +79,7 @@ func (s *Sandbox) dataFrom(p *project, now time.Time) (*analytics.Date, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, end := t.bounds()
+	first, end := t.Bounds()
 	if first >= end || first > analytics.DateOf(now) {
 		return nil, nil
 	}
@@ -134,7 +87,7 @@ func (s *Sandbox) dataFrom(p *project, now time.Time) (*analytics.Date, error) {
 }
 
 // answerOf counts w at now, or returns the former count.
-func answerOf[A content](s *Sandbox, r report[A], p *project, w interval, now time.Time) (none A, err error) {
+func answerOf[A content](s *Sandbox, r report[A], p *project, w traffic.Interval, now time.Time) (none A, err error) {
 	t, reading, err := s.trafficOf(p)
 	if err != nil {
 		return none, err
@@ -145,34 +98,55 @@ func answerOf[A content](s *Sandbox, r report[A], p *project, w interval, now ti
 	// Arrivals count up to the beginning of the minute. A window whose days no longer change
 	// has the same answer from then on.
 	seen := now.Truncate(time.Minute).Unix()
-	w.to = min(w.to, seen+1)
+	w.To = min(w.To, seen+1)
 	changingDays := faults.LateDays
 	if faults.Moving != 0 {
 		changingDays = max(changingDays, faults.MovingDays)
 	}
-	end := analytics.DateOf(time.Unix(w.to-1, 0)) + 1
+	end := analytics.DateOf(time.Unix(w.To-1, 0)) + 1
 	var reactions map[uint32]analytics.Date
-	if reading == 0 {
-		reactions = s.reactions(p.name, end)
+	if reading == 0 && s.config.Agent.Pulls.Effect != (Effect{}) {
+		reactions = s.merges.reactions(p.name, end)
 	}
 	seen = min(seen, (end + analytics.Date(changingDays)).Time().Unix())
 	key := answerKey{r.name, p.name, w, seen, reading, len(drift), len(reactions)}
-	found := s.answers.get(key, func() content {
+	found := s.answers.Get(key, func() content {
 		s.counting <- struct{}{}
 		defer func() { <-s.counting }()
 		if e := s.config.Agent.Pulls.Effect; len(reactions) > 0 {
-			t = reactingTraffic{t, [2]float64{human: e.Human, ai: e.AI}, reactions, p.synthetic.daySeed(0)}
+			t = traffic.WithReactions(t, p.synthetic, e.Human, e.AI, reactions)
 		}
-		if len(t.paths()) > 0 { // visitors who are added read them
+		if len(t.Paths()) > 0 { // visitors who are added read them
 			if faults.Moving > 0 {
-				step, duration := int64(faults.Moving/time.Second), int64(faults.MovingDays)*daySeconds
-				t = movingTraffic{t, p.synthetic.daySeed, step, duration, analytics.DateOf(time.Unix(seen, 0))}
+				t = traffic.WithLatecomers(t, p.synthetic, faults.Moving, faults.MovingDays, analytics.DateOf(time.Unix(seen, 0)))
 			}
 			if len(drift) > 0 {
-				t = driftTraffic{t, drift}
+				t = traffic.WithDrift(t, drift)
 			}
 		}
-		return r.tally(t, w, seen)
+		return r.count(t, w, seen)
 	})
 	return found.(A), nil
+}
+
+// Visitors returns what the service would answer for window w of project now, all rows by
+// total, then path, without a request: the truth to compare an export with.
+func (s *Sandbox) Visitors(project string, w analytics.Window) (analytics.Totals, []analytics.Row, error) {
+	a, err := truthOf(s, visitorsReport, project, w)
+	return a.Totals, slices.Clone(a.Rows), err
+}
+
+// Agents returns what the service would answer as Visitors does: the agents of the site, and those of
+// each path.
+func (s *Sandbox) Agents(project string, w analytics.Window) (totals, rows []analytics.AgentRow, err error) {
+	a, err := truthOf(s, agentsReport, project, w)
+	return slices.Clone(a.Totals), slices.Clone(a.Rows), err
+}
+
+func truthOf[A content](s *Sandbox, r report[A], project string, w analytics.Window) (a A, err error) {
+	p, ok := s.projects[project]
+	if !ok {
+		return a, api.UnknownProject(project)
+	}
+	return answerOf(s, r, p, traffic.Interval{From: w.From.Time().Unix(), To: w.To.Time().Unix()}, s.config.Now())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 	"github.com/docgauge/docgauge/internal/site/api"
 )
 
@@ -20,16 +21,16 @@ func TestPagesOfAWindowAddUp(t *testing.T) {
 	want := truth(t, s, "2026-10-05", "2026-10-12")
 	for _, limit := range []int{1, 7, 50, 250} {
 		got := all(t, s, "2026-10-05", "2026-10-12", limit)
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(answer{})); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("limit %d: %s", limit, diff)
 		}
 	}
-	truth(t, s, "2026-10-05", "2026-10-12").rows[0].Path = "changed by a caller"
-	if got := truth(t, s, "2026-10-05", "2026-10-12").rows[0].Path; got != "/" {
+	truth(t, s, "2026-10-05", "2026-10-12").Rows[0].Path = "changed by a caller"
+	if got := truth(t, s, "2026-10-05", "2026-10-12").Rows[0].Path; got != "/" {
 		t.Errorf("a caller changed the rows kept: %s", got)
 	}
-	for i, row := range want.rows[1:] {
-		previous := want.rows[i]
+	for i, row := range want.Rows[1:] {
+		previous := want.Rows[i]
 		if previous.Total < row.Total || previous.Total == row.Total && previous.Path >= row.Path {
 			t.Fatalf("%v before %v", previous, row)
 		}
@@ -38,7 +39,7 @@ func TestPagesOfAWindowAddUp(t *testing.T) {
 
 func TestDefaultsAndEnds(t *testing.T) {
 	s := newTest(t, Config{})
-	rows := len(truth(t, s, "2026-10-05", "2026-10-12").rows)
+	rows := len(truth(t, s, "2026-10-05", "2026-10-12").Rows)
 	for query, want := range map[string]struct {
 		rows int
 		more bool
@@ -82,12 +83,12 @@ func TestDatesAreInstants(t *testing.T) {
 		{"2026-10-05T02:00+02", "2026-10-05T19:00-05"},
 		{"2026-10-04T23:59:59.25Z", "2026-10-05T23:59:59,75Z"},
 	} {
-		if got := all(t, s, ends[0], ends[1], 250).totals; got != day.totals {
-			t.Errorf("%v: %v, want %v", ends, got, day.totals)
+		if got := all(t, s, ends[0], ends[1], 250).Totals; got != day.Totals {
+			t.Errorf("%v: %v, want %v", ends, got, day.Totals)
 		}
 	}
-	if half := all(t, s, "2026-10-05", "2026-10-05T12:00:00Z", 250); half.totals.Total >= day.totals.Total {
-		t.Errorf("half a day has %v, the day %v", half.totals, day.totals)
+	if half := all(t, s, "2026-10-05", "2026-10-05T12:00:00Z", 250); half.Totals.Total >= day.Totals.Total {
+		t.Errorf("half a day has %v, the day %v", half.Totals, day.Totals)
 	}
 }
 
@@ -254,8 +255,8 @@ func FuzzPageQuery(f *testing.F) {
 		if q.Limit < 1 || q.Limit > api.MaxLimit || q.Offset < 0 || q.From > q.To {
 			t.Fatalf("%q reads as %+v", raw, q)
 		}
-		a, err := answerOf(s, visitorsReport, p, interval{q.From, q.To}, time.Unix(noon.Unix(), 0))
+		a, err := answerOf(s, visitorsReport, p, traffic.Interval{From: q.From, To: q.To}, time.Unix(noon.Unix(), 0))
 		check(t, err)
-		api.NewPage(a.totals, a.rows, q.Limit, q.Offset, nil)
+		api.NewPage(a.Totals, a.Rows, q.Limit, q.Offset, nil)
 	})
 }

@@ -2,13 +2,13 @@ package sandbox
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 )
 
 // weekBefore returns the week that begins n weeks before the newest complete one.
@@ -21,13 +21,13 @@ func weekBefore(now time.Time, n int) analytics.Window {
 	return analytics.Window{From: monday, To: monday + 7}
 }
 
-func counted(t fataler, s *Sandbox, w analytics.Window) answer {
+func counted(t fataler, s *Sandbox, w analytics.Window) traffic.Visitors {
 	t.Helper()
 	totals, rows, err := s.Visitors(DefaultProject, w)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return answer{totals, rows}
+	return traffic.Visitors{Totals: totals, Rows: rows}
 }
 
 func byPath(rows []analytics.Row) []analytics.Row {
@@ -44,8 +44,8 @@ func TestGrowthShowsMovers(t *testing.T) {
 		for n := range tc.weeks {
 			w := weekBefore(noon, n)
 			m, err := analytics.FindMovers(
-				analytics.ByPath(byPath(counted(t, s, weekBefore(noon, n+1)).rows)),
-				analytics.ByPath(byPath(counted(t, s, w).rows)),
+				analytics.ByPath(byPath(counted(t, s, weekBefore(noon, n+1)).Rows)),
+				analytics.ByPath(byPath(counted(t, s, w).Rows)),
 				analytics.Everyone, 20)
 			check(t, err)
 			// More than the chance of a count does.
@@ -67,7 +67,7 @@ func TestGrowthShowsMovers(t *testing.T) {
 // TestGrowthGrows: over a quarter a site wins readers and a larger share of AI.
 func TestGrowthGrows(t *testing.T) {
 	s := newTest(t, Config{Scenario: Growth})
-	before, newest := counted(t, s, weekBefore(noon, 13)).totals, counted(t, s, weekBefore(noon, 0)).totals
+	before, newest := counted(t, s, weekBefore(noon, 13)).Totals, counted(t, s, weekBefore(noon, 0)).Totals
 	if newest.Total < before.Total*115/100 || newest.AI*before.Total < before.AI*newest.Total*115/100 {
 		t.Errorf("%+v 13 weeks before %+v", before, newest)
 	}
@@ -76,7 +76,7 @@ func TestGrowthGrows(t *testing.T) {
 	}
 	working, weekend := int64(0), int64(0)
 	for w, i := weekBefore(noon, 0), analytics.Date(0); i < 7; i++ {
-		n := counted(t, s, analytics.Window{From: w.From + i, To: w.From + i + 1}).totals.Total
+		n := counted(t, s, analytics.Window{From: w.From + i, To: w.From + i + 1}).Totals.Total
 		if i < 5 {
 			working += n
 		} else {
@@ -96,40 +96,19 @@ func TestGrowthIsConsistent(t *testing.T) {
 	week := counted(t, s, w)
 	for d := w.From; d < w.To; d++ {
 		day := counted(t, s, analytics.Window{From: d, To: d + 1})
-		for _, row := range append(day.rows, analytics.Row{Path: "all", Totals: analytics.Totals{Human: day.totals.Human,
-			AI:    day.totals.AI,
-			Total: day.totals.Total}}) {
-			if row.Total > day.totals.Total || row.Total > week.totals.Total || row.Total < max(row.Human, row.AI) ||
+		for _, row := range append(day.Rows, analytics.Row{Path: "all", Totals: analytics.Totals{Human: day.Totals.Human,
+			AI:    day.Totals.AI,
+			Total: day.Totals.Total}}) {
+			if row.Total > day.Totals.Total || row.Total > week.Totals.Total || row.Total < max(row.Human, row.AI) ||
 				row.Total > row.Human+row.AI {
-				t.Errorf("%s: %+v of %+v, in the week %+v", d, row, day.totals, week.totals)
+				t.Errorf("%s: %+v of %+v, in the week %+v", d, row, day.Totals, week.Totals)
 			}
 		}
 	}
 	c.Days, c.Now = 50, func() time.Time { return noon.AddDate(0, 0, 11) }
 	compare(t, "another run, begun later", week, counted(t, newTest(t, c), w))
 	c.Scenario = Steady
-	if steady := counted(t, newTest(t, c), w); steady.totals == week.totals {
+	if steady := counted(t, newTest(t, c), w); steady.Totals == week.Totals {
 		t.Error("the scenarios do not differ")
-	}
-}
-
-// TestCourses: whatever the date, shares rise to 1 and volumes stay in bounds.
-func TestCourses(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for _, scenario := range []Scenario{Steady, Growth} {
-		for _, pages := range []int{1, 2, 15, 20, 27, 28, 640} {
-			c, _ := courseOf(scenario, pages)
-			last := c.newcomers(scenarioStart - 5001)
-			for d := scenarioStart - 5000; d < scenarioStart+9000; d += analytics.Date(1 + r.IntN(40)) {
-				if shares := c.shares(d); !slices.IsSorted(shares) || shares[0] <= 0 || shares[pages-1] != 1 {
-					t.Fatalf("%s, %d pages, %s: %v", scenario, pages, d, shares)
-				}
-				if n := c.newcomers(d); n < last || c.volume(d) < 0.3 || c.volume(d) > 4 {
-					t.Fatalf("%s, %s: volume %v, %v newcomers after %v", scenario, d, c.volume(d), n, last)
-				} else {
-					last = n
-				}
-			}
-		}
 	}
 }

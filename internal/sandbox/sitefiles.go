@@ -1,14 +1,14 @@
 package sandbox
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	slashpath "path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 )
 
 // The synthetic site as a repository: a file for each page, and the navigation.
@@ -67,7 +67,7 @@ func pageNumbers(pages []string) map[string]uint32 {
 func changedFile(seed uint64, pages []string) func(prompt string) string {
 	var known []string
 	for i, page := range pages[:min(len(pages), editedPages)] {
-		if plainPage.MatchString(page) && !isWaving(i) && !isMortal(i) {
+		if plainPage.MatchString(page) && traffic.HasSteadyReaders(i) {
 			known = append(known, page)
 		}
 	}
@@ -81,20 +81,6 @@ func changedFile(seed uint64, pages []string) func(prompt string) string {
 		sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, seed), prompt...))
 		return fileOf(known[binary.BigEndian.Uint64(sum[:])%uint64(len(known))])
 	}
-}
-
-// repositoryFile returns a file of the repository that jobs edit, or of the synthetic site.
-func (s *Sandbox) repositoryFile(ctx context.Context, commit, name string) ([]byte, bool, error) {
-	if s.repo != nil {
-		return s.repo.File(ctx, commit, name)
-	}
-	pages := s.site.pages
-	if name == navigationFile {
-		text, err := json.MarshalIndent(navigation(pages), "", "  ")
-		return text, true, err
-	}
-	_, found := s.pageNumbers()[strings.TrimSuffix("/"+name, pageEnd)]
-	return []byte(pretendedHead(name) + "\n"), found && slashpath.Ext(name) == pageEnd, nil
 }
 
 // navigation is the site's docs.json, as Mintlify has it.
@@ -113,4 +99,9 @@ func navigation(pages []string) any {
 		"$schema": "https://mintlify.com/docs.json", "name": "docgauge sandbox",
 		"navigation": map[string]any{"groups": []group{{"Documentation", names}}},
 	}
+}
+
+// pretendedHead is the first line of a file that [pretend] changes.
+func pretendedHead(file string) string {
+	return "# " + strings.TrimSuffix(slashpath.Base(file), slashpath.Ext(file))
 }

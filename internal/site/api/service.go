@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // maxInFlight limits the requests being answered; one more gets 503.
@@ -83,7 +82,7 @@ func NewService(o Options) *Service {
 type Call struct {
 	*http.Request
 	Began    time.Time // by the clock of the machine
-	Now      time.Time // by that of the service
+	Now      time.Time // by the clock of the service
 	Key      Credential
 	Project  string // that is served; empty before it is known
 	Number   int64  // of analytics requests, as Faults.Refuse counts them
@@ -109,11 +108,11 @@ func (s *Service) Handler() http.Handler {
 	// By section of the service's specification. The methods are not in the patterns:
 	// every path has one, and the service answers 405 to HEAD.
 	operations := map[string]operation{
-		// 4.1; the status codes of success are those of the live service
+		// 4.1; the status codes of success match the live service
 		"/v2/agent/{project}/job": {http.MethodPost, ScopeWrite, http.StatusCreated, s.job},
 		// 4.2
 		"/v2/agent/{project}/job/{id}/message": {http.MethodPost, ScopeWrite, http.StatusOK, s.job},
-		// 4.4; method and path are those of the live service
+		// 4.4; method and path match the live service
 		"/v2/agent/{project}/job/{id}": {http.MethodGet, ScopeRead, http.StatusOK, s.job},
 	}
 	for name, page := range s.Reports { // 4.3
@@ -241,12 +240,18 @@ func UnknownProject(name string) error {
 // ErrDropped closes the connection instead of sending an answer.
 var ErrDropped = errors.New("reply dropped")
 
+// statusError is an error of agent jobs that may be shown to a client.
+type statusError interface {
+	error
+	HTTPStatus() int
+}
+
 // RefusalOf returns the answer for an error and sets its headers. Errors that are not refusals have paths of this
 // machine and the like: they go to the log, and the answer only says so.
 func (s *Service) RefusalOf(c *Call, err error, header http.Header) *Refusal {
 	refused, ok := errors.AsType[*Refusal](err)
-	if status := runner.HTTPStatus(err); !ok && status != 0 {
-		refused = Fail(status, "%v", err)
+	if e, hasStatus := errors.AsType[statusError](err); !ok && hasStatus {
+		refused = Fail(e.HTTPStatus(), "%v", err)
 	} else if !ok {
 		s.Logger.Error("request not answered", "method", c.Method, "path", c.URL.Path, "error", err)
 		refused = Fail(http.StatusInternalServerError, "internal error: the log of docgauge says why")

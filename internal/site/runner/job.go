@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,25 +20,23 @@ const (
 	Failed    Status = "failed"
 )
 
+// callError is a reason to refuse a call.
+type callError struct {
+	text   string
+	status int
+}
+
+func (r *callError) Error() string { return r.text }
+
+// HTTPStatus is the status that tells a client why its call was refused.
+func (r *callError) HTTPStatus() int { return r.status }
+
 // Reasons to refuse a call.
 var (
-	errNotFound = errors.New("not found")
-	errArchived = errors.New("is archived and takes no messages; create a new job")
-	errClosed   = errors.New("the service is stopping")
+	errNotFound = &callError{"not found", http.StatusNotFound}
+	errArchived = &callError{"is archived and takes no messages; create a new job", http.StatusConflict}
+	errClosed   = &callError{"the service is stopping", http.StatusServiceUnavailable}
 )
-
-// HTTPStatus returns the status that tells a client why a call was refused, 0 for other errors.
-func HTTPStatus(err error) int {
-	switch {
-	case errors.Is(err, errNotFound):
-		return http.StatusNotFound
-	case errors.Is(err, errArchived):
-		return http.StatusConflict
-	case errors.Is(err, errClosed):
-		return http.StatusServiceUnavailable
-	}
-	return 0
-}
 
 // Source is a repository and a branch of it.
 type Source struct {

@@ -28,21 +28,21 @@ import (
 const (
 	// longestWindow is in days: so many days, from any day on, are within the two months of an epoch.
 	longestWindow = 29
-	// heldBytes limits the answers in memory, of whose rows each is taken to have a path of pathBytes.
-	heldBytes = 60 << 20
-	pathBytes = 72
+	// maxCacheBytes limits the answers in memory. Each row counts as if its path had pathBytes.
+	maxCacheBytes = 60 << 20
+	pathBytes     = 72
 	// answerBytes is an answer besides its rows.
 	answerBytes = 28 << 10
 	// trustedMonths is how many months may be between a day with facts and today so that the day, even if it is the only
 	// one for long, counts as the first: a server's clock that was wrong must not move it by years.
 	trustedMonths = 25
-	// sharedFor is how long the first page of an answer is given again while a reading of it is under way.
-	sharedFor = time.Minute
-	// heldFor is how long an answer is held that nobody asks for.
-	heldFor = 10 * time.Minute
+	// shareTime is the time for which a first page repeats its answer while a reading of it is under way.
+	shareTime = time.Minute
+	// cacheTime is the time after its last use for which an answer is cached.
+	cacheTime = 10 * time.Minute
 )
 
-// reports are those of a site.
+// reports are the reports of a site.
 var reports = map[analytics.Report]report{
 	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors, api.NewPage),
 	analytics.AgentsReport:   newReport((*facts.Store).CountAgents, api.NewAgentsPage),
@@ -102,10 +102,10 @@ func (c *contentOf[T, R, P]) bytes() int {
 // Answers answers the API's questions from the facts of a site.
 //
 // Facts are added while a client reads page after page, and yet all pages of a reading must agree. So
-// the first page, offset 0, is of the newest facts, and the answer it is from is held for the other
+// the first page, offset 0, shows the newest facts, and its answer is cached for the other
 // pages that the same key asks for. A second reading of the same key and window that begins before the first
-// has its last page gets the same answer, if it is younger than sharedFor: pages do not say which reading they
-// are of. Answers of days that are over are kept on disk as well, until facts of these days are added.
+// has its last page gets the same answer, if it is younger than shareTime: a page does not say to which reading
+// it belongs. Answers of days that are over are kept on disk as well, until facts of these days are added.
 type Answers struct {
 	store     *facts.Store
 	now       func() time.Time
@@ -113,26 +113,25 @@ type Answers struct {
 	retention int // months; 0: everything is kept
 
 	counting singleflight.Group
-	one      chan struct{} // held while facts are counted: that takes memory
+	one      chan struct{} // full while facts are counted, which takes memory
 
 	mu     sync.Mutex
-	held   map[heldKey]*list.Element
-	recent *list.List // of *held, the newest use first
+	cached map[readingKey]*list.Element
+	recent *list.List // of *cachedAnswer, the newest use first
 	size   int        // bytes
 
-	// Counted, Kept and Held count the answers by where they came from; Nanoseconds is the time of
-	// counting.
-	Counted, Kept, Held, Nanoseconds atomic.Int64
+	// Counted, FromDisk and FromMemory count the answers by origin; Nanoseconds is the time of counting.
+	Counted, FromDisk, FromMemory, Nanoseconds atomic.Int64
 }
 
-// heldKey names an answer in memory: of a key's reading or, without a key, the newest.
-type heldKey struct {
+// readingKey names an answer in memory: the answer of a key's reading or, without a key, the newest.
+type readingKey struct {
 	key      string
 	question facts.Question
 }
 
-type held struct {
-	heldKey
+type cachedAnswer struct {
+	readingKey
 	*answer
 	began, used time.Time
 	readings    int // that have begun and do not have their last page
@@ -147,7 +146,7 @@ type answer struct {
 // answer is logged.
 func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
 	return &Answers{store: s, now: o.Now, log: o.Logger, retention: o.Retention, one: make(chan struct{}, 1),
-		held: map[heldKey]*list.Element{}, recent: list.New()}
+		cached: map[readingKey]*list.Element{}, recent: list.New()}
 }
 
 // NewService returns the API over the facts of a site. Keys are looked up in the store for each request. lacks returns
@@ -191,10 +190,10 @@ func (a *Answers) page(
 		return nil, err
 	}
 	dataFrom, err := a.store.FirstDay(c.Context(), c.Project, oldest, OldestDay(today, trustedMonths))
-	reading := heldKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Window: window}}
+	reading := readingKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Window: window}}
 	if err == nil {
 		if found := a.read(reading, q); found != nil {
-			a.Held.Add(1)
+			a.FromMemory.Add(1)
 			return found.page(q.Limit, q.Offset, dataFrom), nil
 		}
 	}
@@ -211,7 +210,7 @@ func (a *Answers) page(
 		return nil, api.Fail(http.StatusInternalServerError, "the facts of project %q, %s, cannot be counted: "+
 			"the log of docgauge site serve says why", c.Project, window)
 	}
-	a.hold(reading, found, q)
+	a.cache(reading, found, q)
 	return found.page(q.Limit, q.Offset, dataFrom), nil
 }
 
@@ -256,9 +255,9 @@ func (a *Answers) newest(ctx context.Context, q facts.Question, r report) (*answ
 	if err != nil || changed == 0 {
 		return none, err
 	}
-	key := heldKey{question: q}
+	key := readingKey{question: q}
 	if found := a.find(key); found != nil && found.changed == changed {
-		a.Held.Add(1)
+		a.FromMemory.Add(1)
 		return found, nil
 	}
 	// The others who wait for it must not lose it because the first client goes away.
@@ -277,7 +276,7 @@ func (a *Answers) newest(ctx context.Context, q facts.Question, r report) (*answ
 }
 
 // count returns the kept answer of a window, or counts and keeps it.
-func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int64) (*answer, error) {
+func (a *Answers) count(ctx context.Context, key readingKey, r report, changed int64) (*answer, error) {
 	a.one <- struct{}{}
 	defer func() { <-a.one }()
 	q := key.question
@@ -291,8 +290,8 @@ func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int6
 			c, err := r.read(json.NewDecoder(flate.NewReader(bytes.NewReader(text))))
 			if err == nil { // else it is counted once more
 				found := &answer{c, changed}
-				a.Kept.Add(1)
-				a.hold(key, found, api.Query{})
+				a.FromDisk.Add(1)
+				a.cache(key, found, api.Query{})
 				return found, nil
 			}
 		}
@@ -305,7 +304,7 @@ func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int6
 	found := &answer{c, changed}
 	a.Counted.Add(1)
 	a.Nanoseconds.Add(int64(time.Since(began)))
-	a.hold(key, found, api.Query{})
+	a.cache(key, found, api.Query{})
 	if over {
 		if err := a.keep(ctx, q, found); err != nil {
 			a.log.Warn("answer not kept", "report", q.Report.String(), "project", q.Project, "from", q.From.String(),
@@ -327,32 +326,32 @@ func (a *Answers) keep(ctx context.Context, q facts.Question, found *answer) err
 	return a.store.Keep(ctx, q, found.changed, text.Bytes())
 }
 
-// find returns a held answer; nil without one.
-func (a *Answers) find(key heldKey) *answer {
+// find returns a cached answer; nil without one.
+func (a *Answers) find(key readingKey) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.drop(heldBytes)
-	el := a.held[key]
+	a.evict(maxCacheBytes)
+	el := a.cached[key]
 	if el == nil {
 		return nil
 	}
-	h := el.Value.(*held)
+	h := el.Value.(*cachedAnswer)
 	h.used = a.now()
 	a.recent.MoveToFront(el)
 	return h.answer
 }
 
-// read returns the held answer that a page is of; nil if it must be of the newest facts.
-func (a *Answers) read(reading heldKey, q api.Query) *answer {
+// read returns the cached answer for a page; nil if the page must show the newest facts.
+func (a *Answers) read(reading readingKey, q api.Query) *answer {
 	found := a.find(reading)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	el := a.held[reading]
+	el := a.cached[reading]
 	if found == nil || el == nil {
 		return nil
 	}
-	h := el.Value.(*held)
-	if q.Offset == 0 && (h.readings == 0 || a.now().Sub(h.began) >= sharedFor) {
+	h := el.Value.(*cachedAnswer)
+	if q.Offset == 0 && (h.readings == 0 || a.now().Sub(h.began) >= shareTime) {
 		return nil
 	}
 	h.turn(q)
@@ -360,7 +359,7 @@ func (a *Answers) read(reading heldKey, q api.Query) *answer {
 }
 
 // turn counts the readings under way, of which q gets a page.
-func (h *held) turn(q api.Query) {
+func (h *cachedAnswer) turn(q api.Query) {
 	if q.Offset == 0 {
 		h.readings++
 	}
@@ -369,25 +368,25 @@ func (h *held) turn(q api.Query) {
 	}
 }
 
-// hold holds an answer in place of the former one, even if it is too large for others beside it.
-func (a *Answers) hold(key heldKey, found *answer, page api.Query) {
+// cache replaces the former answer of a key, even by an answer that is too large for others beside it.
+func (a *Answers) cache(key readingKey, found *answer, page api.Query) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if el := a.held[key]; el != nil {
+	if el := a.cached[key]; el != nil {
 		a.remove(el)
 	}
-	a.drop(heldBytes - found.bytes())
+	a.evict(maxCacheBytes - found.bytes())
 	now := a.now()
-	h := &held{heldKey: key, answer: found, began: now, used: now}
-	a.held[key] = a.recent.PushFront(h)
+	h := &cachedAnswer{readingKey: key, answer: found, began: now, used: now}
+	a.cached[key] = a.recent.PushFront(h)
 	a.size += found.bytes()
 	h.turn(page)
 }
 
-// drop removes what was not used for long, and the oldest until the rest has at most so many bytes.
-func (a *Answers) drop(most int) {
+// evict removes answers that were not used for cacheTime, and the oldest until the rest has at most so many bytes.
+func (a *Answers) evict(most int) {
 	for el := a.recent.Back(); el != nil; el = a.recent.Back() {
-		if a.size <= most && a.now().Sub(el.Value.(*held).used) < heldFor {
+		if a.size <= most && a.now().Sub(el.Value.(*cachedAnswer).used) < cacheTime {
 			return
 		}
 		a.remove(el)
@@ -395,7 +394,7 @@ func (a *Answers) drop(most int) {
 }
 
 func (a *Answers) remove(el *list.Element) {
-	h := a.recent.Remove(el).(*held)
-	delete(a.held, h.heldKey)
+	h := a.recent.Remove(el).(*cachedAnswer)
+	delete(a.cached, h.readingKey)
 	a.size -= h.bytes()
 }

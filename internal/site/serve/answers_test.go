@@ -325,9 +325,9 @@ func testKeptAnswers(t *testing.T, s *testSite) {
 	ask := func(query string, readers, counted, kept int64) {
 		t.Helper()
 		p := s.page(query, s.key)
-		if p.Total != readers || s.answers.Counted.Load() != counted || s.answers.Kept.Load() != kept {
+		if p.Total != readers || s.answers.Counted.Load() != counted || s.answers.FromDisk.Load() != kept {
 			t.Errorf("%s: %+v, counted %d, kept %d, want %d, %d, %d", query, p, s.answers.Counted.Load(),
-				s.answers.Kept.Load(), readers, counted, kept)
+				s.answers.FromDisk.Load(), readers, counted, kept)
 		}
 	}
 	ask(over, 1, 1, 0)
@@ -391,22 +391,22 @@ func TestCountedOnce(t *testing.T) {
 	}
 }
 
-// TestHeldIsBounded: the answers in memory are limited by their rows.
-func TestHeldIsBounded(t *testing.T) {
+// TestCacheIsBounded: the answers in memory are limited by their rows.
+func TestCacheIsBounded(t *testing.T) {
 	s := newTestSite(t)
 	a := s.answers
 	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, api.Page]{
-		answer: facts.Visitors{Rows: make([]analytics.Row, heldBytes/2/100)}}}
+		answer: facts.Visitors{Rows: make([]analytics.Row, maxCacheBytes/2/100)}}}
 	for i := range 5 {
-		a.hold(heldKey{key: fmt.Sprint(i)}, large, api.Query{})
-		a.hold(heldKey{key: fmt.Sprint(i)}, large, api.Query{}) // again
+		a.cache(readingKey{key: fmt.Sprint(i)}, large, api.Query{})
+		a.cache(readingKey{key: fmt.Sprint(i)}, large, api.Query{}) // again
 	}
-	if len(a.held) != 1 || a.recent.Len() != 1 || a.size > heldBytes || a.find(heldKey{key: "4"}) != large {
-		t.Errorf("%d held, %d, %d bytes", len(a.held), a.recent.Len(), a.size)
+	if len(a.cached) != 1 || a.recent.Len() != 1 || a.size > maxCacheBytes || a.find(readingKey{key: "4"}) != large {
+		t.Errorf("%d cached, %d, %d bytes", len(a.cached), a.recent.Len(), a.size)
 	}
-	s.now.Add(int64(heldFor / time.Second))
-	if a.find(heldKey{key: "4"}) != nil || a.size != 0 {
-		t.Errorf("held for too long, %d bytes", a.size)
+	s.now.Add(int64(cacheTime / time.Second))
+	if a.find(readingKey{key: "4"}) != nil || a.size != 0 {
+		t.Errorf("cached for too long, %d bytes", a.size)
 	}
 }
 

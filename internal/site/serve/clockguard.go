@@ -75,11 +75,11 @@ func (g *clockGuard) look(ctx context.Context) (now time.Time, held bool, err er
 	default:
 		return now, g.mark.Jumped, nil
 	}
-	return now, next.Jumped, g.keep(ctx, next, ran)
+	return now, next.Jumped, g.save(ctx, next, ran)
 }
 
-// keep makes a mark durable before anything follows from it.
-func (g *clockGuard) keep(ctx context.Context, next facts.ClockMark, ran time.Duration) error {
+// save makes a mark durable before anything follows from it.
+func (g *clockGuard) save(ctx context.Context, next facts.ClockMark, ran time.Duration) error {
 	if err := g.store.KeepClockMark(ctx, next); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (g *clockGuard) isBehind(ctx context.Context, name string, line time.Time) 
 		"clock has gone evenly for 24 hours", "log", name, "line", line.UTC(), "clock", g.now().UTC())
 	next := g.mark
 	next.Jumped = true
-	return g.keep(ctx, next, g.ran)
+	return g.save(ctx, next, g.ran)
 }
 
 // bridge ends the hold after a stop if there are facts of the time between. All that the logs have was read.
@@ -122,7 +122,7 @@ func (g *clockGuard) bridge(ctx context.Context) error {
 	next := g.mark
 	next.Jumped, next.Since = false, time.Time{}
 	g.logger.Info("the logs have lines of the time in which docgauge was stopped: the clock is right")
-	return g.keep(ctx, next, g.ran)
+	return g.save(ctx, next, g.ran)
 }
 
 // newClockGuard returns the guard of a collector.

@@ -366,7 +366,7 @@ func TestCollectingFails(t *testing.T) {
 		e.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 		return answer.Body.String()
 	}
-	if c.ended(nil); len(e.Ready()) > 0 || !strings.Contains(shown(), "docgauge_site_collecting 1\n") {
+	if c.setResult(nil); len(e.Ready()) > 0 || !strings.Contains(shown(), "docgauge_site_collecting 1\n") {
 		t.Errorf("%v; %s", e.Ready(), shown())
 	}
 	w.stop()
@@ -443,9 +443,9 @@ func TestLacks(t *testing.T) {
 			map[string]string{"prj_a -1": "", "prj_b 2": "", "prj_b 1": "newest line is of 2026-01-08T12"}},
 		{"b.log again", func() error { return errors.Join(os.Remove(b), write(b, line), s.poll(t.Context())) }, "",
 			map[string]string{"prj_b 0": ""}},
-		{"disk full", func() error { c.ended(syscall.ENOSPC); return nil }, "not collected",
+		{"disk full", func() error { c.setResult(syscall.ENOSPC); return nil }, "not collected",
 			map[string]string{"prj_a 9": "cannot be kept", "prj_b 0": "cannot be kept"}},
-		{"space", func() error { c.ended(nil); return nil }, "", map[string]string{"prj_a 0": "", "prj_b 0": ""}},
+		{"space", func() error { c.setResult(nil); return nil }, "", map[string]string{"prj_a 0": "", "prj_b 0": ""}},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
@@ -526,7 +526,7 @@ func TestUnreadableFileHoldsTheEpoch(t *testing.T) {
 	c := w.session.Collector
 	w.now = time.Date(2026, 3, 6, 12, 0, 0, 0, time.UTC)
 	w.session.sources[0].Watermark = w.now.Unix()
-	end := facts.EpochOf(analytics.NewDate(2025, 12, 1)).To().Time().Add(grace)
+	end := facts.EpochOf(analytics.NewDate(2025, 12, 1)).To().Time().Add(epochGrace)
 	if !w.session.past(count.DefaultProject, end) {
 		t.Error("is not past although its only log is")
 	}

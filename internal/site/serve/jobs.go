@@ -1,22 +1,15 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -24,264 +17,6 @@ import (
 
 // archiveAfter is the time after which an ended job takes no more messages and its home is removed.
 const archiveAfter = 30 * 24 * time.Hour
-
-// JobSettings are the settings of a site's agent jobs, as they are written. An error names the
-// variable.
-type JobSettings struct {
-	Repo, Agent, Command, Env, Hosts, Tools, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL string
-
-	Token       func() (string, error) // nil = none
-	Timeout     time.Duration
-	Concurrency int
-	MaxDisk     int64
-}
-
-// JobRules are checked JobSettings.
-type JobRules struct {
-	settings JobSettings
-	repos    map[string]runner.RepoOptions // by project; Path is empty for a URL
-	hosts    []string
-	tools    []string
-}
-
-var (
-	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	scpForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(.+)$`)
-)
-
-// ParseJobs checks the settings of the agent jobs of projects. It returns nil if the site runs none.
-func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
-	var problems []error
-	add := func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_"+format, args...))
-	}
-	if s.Agent == "" {
-		if s.Repo != "" {
-			add("REPO: needs DOCGAUGE_SITE_AGENT: which agent edits the repository? Want %s", agentNames())
-		}
-		return nil, errors.Join(problems...)
-	}
-	r := &JobRules{settings: s, repos: map[string]runner.RepoOptions{}, hosts: elements(s.Hosts), tools: elements(s.Tools)}
-	switch preset := slices.Contains(runner.Presets(), s.Agent); {
-	case s.Agent != "command" && !preset:
-		add("AGENT: %.40q: want %s", s.Agent, agentNames())
-	case preset && s.Command != "":
-		add("AGENT_COMMAND: has no effect with DOCGAUGE_SITE_AGENT=%s: unset it", s.Agent)
-	case preset && s.Jail == "bubblewrap" && len(r.hosts) == 0:
-		add("AGENT_HOSTS: missing; the hosts of the service that %s needs", s.Agent)
-	case !preset && s.Command == "":
-		add("AGENT_COMMAND: missing; the command that edits files, with the prompt on standard input")
-	}
-	for _, name := range elements(s.Env) {
-		_, set := os.LookupEnv(name)
-		switch {
-		case !envName.MatchString(name):
-			add("AGENT_ENV: %.60q: want names of variables", name)
-		case strings.HasPrefix(name, "DOCGAUGE_"):
-			add("AGENT_ENV: %.60s: is a setting of docgauge, which agents must not see", name)
-		case !set:
-			add("AGENT_ENV: %.60s: is not set", name)
-		}
-	}
-	for _, kind := range elements(s.Allow) {
-		if !slices.Contains(runner.Allowed, kind) {
-			add("AGENT_ALLOW: %.40q: want %s", kind, strings.Join(runner.Allowed, ", "))
-		}
-	}
-	for _, pattern := range elements(s.Refuse) {
-		if err := runner.CheckPattern(pattern); err != nil {
-			add("AGENT_REFUSE: %w", err)
-		}
-	}
-	if _, err := runner.ParseHosts(r.hosts); err != nil {
-		add("AGENT_HOSTS: %w", err)
-	}
-	switch s.Jail {
-	case "bubblewrap":
-	case "none":
-		if len(r.hosts)+len(r.tools) > 0 {
-			add("JAIL=none: then DOCGAUGE_SITE_AGENT_HOSTS and DOCGAUGE_SITE_AGENT_TOOLS have no effect: unset them")
-		}
-	default:
-		add("JAIL: %.40q: want bubblewrap or none", s.Jail)
-	}
-	if s.Timeout < time.Second || s.Timeout > 24*time.Hour {
-		add("JOB_TIMEOUT: %s: want 1s to 24h", s.Timeout)
-	}
-	if s.Concurrency < 1 || s.Concurrency > 64 {
-		add("JOB_CONCURRENCY: %d: want 1 to 64", s.Concurrency)
-	}
-	problems = append(problems, r.parseRepos(projects))
-	return r, errors.Join(problems...)
-}
-
-func agentNames() string { return strings.Join(runner.Presets(), ", ") + " or command" }
-
-// parseRepos reads DOCGAUGE_SITE_REPO: [project=]path or URL, with #branch, comma-separated.
-func (r *JobRules) parseRepos(projects []string) error {
-	var problems []error
-	s, tokenHost := r.settings, ""
-	for _, text := range elements(s.Repo) {
-		add := func(format string, args ...any) {
-			err := fmt.Errorf(format, args...)
-			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_REPO: %.200s: %w", analytics.RedactUsers(text), err))
-		}
-		project, source, named := strings.Cut(text, "=")
-		if !named || analytics.CheckProject(project) != nil {
-			if project, source = projects[0], text; len(projects) > 1 {
-				add("which project is it for? Want project=%s", analytics.RedactUsers(text))
-				continue
-			}
-		}
-		if !slices.Contains(projects, project) {
-			add("project %s is not one of the site's: %s", project, strings.Join(projects, ", "))
-			continue
-		}
-		if _, twice := r.repos[project]; twice {
-			add("project %s has a repository already", project)
-			continue
-		}
-		source, branch, _ := strings.Cut(source, "#")
-		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, Timeout: s.Timeout, MaxDisk: s.MaxDisk,
-			Env: elements(s.Env), OwnHome: true, Allow: elements(s.Allow), Refuse: elements(s.Refuse), Token: s.Token}
-		if s.Agent != "command" {
-			o.Preset = s.Agent
-		}
-		at, err := remote(source)
-		if err != nil {
-			add("%w", err)
-			continue
-		}
-		if o.Path = source; at.host != "" {
-			o.Path, o.URL = "", source
-		}
-		o.CodeHost = s.CodeHost
-		for _, h := range codehost.Hosts {
-			if public, err := url.Parse(h.API); err == nil && h.Web(public).Host == at.host &&
-				(o.CodeHost == "" || o.CodeHost == h.Name) {
-				o.CodeHost, o.CodeHostURL = h.Name, h.API
-			}
-		}
-		tokenFor := "" // the host that gets the token
-		if at.web != nil {
-			tokenFor = at.web.Host
-		}
-		switch host := codehost.Find(o.CodeHost); {
-		case o.CodeHost == "none":
-			if o.CodeHost = ""; s.CodeHostURL != "" {
-				add("has no code host: unset DOCGAUGE_SITE_CODE_HOST_URL")
-			}
-		case o.CodeHost == "":
-			add("which code host is it on? Want DOCGAUGE_SITE_CODE_HOST=%s, or none to have branches alone", codeHostNames())
-		case host.Name == "":
-			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_CODE_HOST: %.40q: want %s or none", s.CodeHost,
-				codeHostNames()))
-		default:
-			if o.CodeHostURL = cmp.Or(s.CodeHostURL, o.CodeHostURL); at.host != "" && o.CodeHostURL == "" {
-				add("needs DOCGAUGE_SITE_CODE_HOST_URL, the URL of the REST API of %s, such as https://%s%s", at.host,
-					at.host, host.Suffix)
-				continue
-			}
-			if o.Project, tokenFor, err = at.project(host, o.CodeHostURL); err != nil {
-				add("%w", err)
-			}
-			if s.Token == nil {
-				add("needs DOCGAUGE_SITE_TOKEN, which may read the repository and open pull requests")
-			}
-		}
-		if tokenFor != "" && s.Token != nil {
-			if tokenHost != "" && tokenHost != tokenFor {
-				add("is on another host than %s: DOCGAUGE_SITE_TOKEN is for one host", tokenHost)
-			}
-			tokenHost = tokenFor
-		}
-		r.repos[project] = o
-	}
-	if len(r.repos) == 0 && len(problems) == 0 {
-		problems = append(problems, errors.New("DOCGAUGE_SITE_REPO: missing; the git repository that agents edit, "+
-			"a path or a URL: prj_docs=/srv/docs.git"))
-	}
-	return errors.Join(problems...)
-}
-
-func codeHostNames() string {
-	var names []string
-	for _, h := range codehost.Hosts {
-		names = append(names, h.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// place is where a repository is. Of a path on this machine it is empty.
-type place struct {
-	host string   // with the port of a web server, without that of an SSH server
-	path string   // of the repository, without .git
-	web  *url.URL // nil if git reaches it over SSH
-}
-
-// remote returns where a URL of git leads.
-func remote(source string) (place, error) {
-	trim := func(path string) string { return strings.TrimSuffix(strings.Trim(path, "/"), ".git") }
-	if m := scpForm.FindStringSubmatch(source); m != nil {
-		return place{host: strings.ToLower(strings.Trim(m[1], "[]")), path: trim(m[2])}, nil
-	}
-	if !strings.Contains(source, "://") {
-		if source == "" {
-			return place{}, errors.New("want a path or a URL")
-		}
-		return place{}, nil
-	}
-	u, err := url.Parse(source)
-	if err != nil {
-		return place{}, errors.New("want a path or a URL")
-	}
-	_, password := u.User.Password()
-	if u.Scheme == "ssh" && u.Host != "" && !password {
-		return place{host: strings.ToLower(u.Hostname()), path: trim(u.Path)}, nil
-	}
-	u, err = analytics.ParseServiceURL(source, analytics.URLRules{
-		Example: "https://github.com/owner/name", CredentialsIn: "the token goes into DOCGAUGE_SITE_TOKEN",
-	})
-	if err != nil {
-		return place{}, err
-	}
-	u.Host = strings.ToLower(u.Host)
-	return place{host: u.Host, path: trim(u.Path), web: u}, nil
-}
-
-// project returns the path of the repository on a code host with an API at a URL, and that host.
-func (p place) project(kind codehost.Host, apiURL string) (path, host string, err error) {
-	api, err := analytics.ParseServiceURL(apiURL, analytics.URLRules{Example: kind.API,
-		CredentialsIn: "the token goes into DOCGAUGE_SITE_TOKEN"})
-	if p.host == "" {
-		return "", "", errors.New("want the URL of the repository, such as https://github.com/owner/name: there the " +
-			"pull requests are opened")
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("DOCGAUGE_SITE_CODE_HOST_URL: %w", err)
-	}
-	web := kind.Web(api)
-	path, same := p.path, p.host == web.Hostname()
-	if p.web != nil { // the web server can have a path before that of the repository, the SSH server has none
-		path, same = strings.CutPrefix("/"+p.path, web.Path+"/")
-		same = same && p.web.Scheme == web.Scheme && p.host == web.Host
-	}
-	if !same {
-		return "", "", fmt.Errorf("is on %s, but DOCGAUGE_SITE_CODE_HOST_URL is for repositories below %s, and the token "+
-			"is for them alone", p.host, web)
-	}
-	return path, web.Host, nil
-}
-
-// elements returns the elements of a comma-separated list.
-func elements(text string) (all []string) {
-	for element := range strings.SplitSeq(text, ",") {
-		if element = strings.TrimSpace(element); element != "" {
-			all = append(all, element)
-		}
-	}
-	return all
-}
 
 // Jobs are the agent jobs of a site. It implements [Jobs].
 type Jobs struct {
@@ -311,7 +46,7 @@ func (r *JobRules) Jailed() string {
 	return "jailed with bubblewrap"
 }
 
-// Level is that of a log message about how agents are confined.
+// Level is the level of a log message about how agents are confined.
 func (r *JobRules) Level() slog.Level {
 	if r.settings.Jail == "none" {
 		return slog.LevelWarn

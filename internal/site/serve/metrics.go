@@ -151,8 +151,8 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 	}
 	emit(clockHeld, held)
 	emit(answersTotal, float64(e.answers.Counted.Load()), "counted")
-	emit(answersTotal, float64(e.answers.Kept.Load()), "disk")
-	emit(answersTotal, float64(e.answers.Held.Load()), "memory")
+	emit(answersTotal, float64(e.answers.FromDisk.Load()), "disk")
+	emit(answersTotal, float64(e.answers.FromMemory.Load()), "memory")
 	emit(countingSeconds, time.Duration(e.answers.Nanoseconds.Load()).Seconds())
 }
 

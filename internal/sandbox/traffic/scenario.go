@@ -1,4 +1,4 @@
-package sandbox
+package traffic
 
 import (
 	"math"
@@ -6,20 +6,10 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Scenario names a development of the synthetic traffic over the months. Whatever the
-// scenario, the events of a day depend on its date and not on the days that were
-// asked for, so that two sandboxes of different age agree.
-type Scenario string
-
 const (
-	// Steady traffic grows by a third of a percent a week; the pages keep their
-	// popularity and the visitors their habits.
-	Steady Scenario = "steady"
-	// Growth is a site that people rewrite: it gains one to two percent of visitors a
-	// week, more and more of them AI; a third of the pages gain and lose readers in
-	// waves of half a year, and each Monday some pages appear and some vanish. Its agent jobs
-	// report their cost, where in others only those do whose prompt says so.
-	Growth Scenario = "growth"
+	popularityFall = 0.8 // page of rank r is visited in proportion to r^-popularityFall
+	// newcomersPerSession is the number of visitors that come for the first time.
+	newcomersPerSession = 0.3
 )
 
 // scenarioStart is the date that all developments are counted from.
@@ -44,16 +34,16 @@ type course interface {
 
 // courseOf returns the course of a site, and the visitor numbers in use, in sessions
 // of a usual day.
-func courseOf(s Scenario, pages int) (c course, ring int) {
+func courseOf(isGrowing bool, pages int) (c course, ring int) {
 	usual := make([]float64, pages)
 	for i := range usual {
 		rank := i + 1
-		if s == Growth && firstOdd <= i && i < len(startPaths) {
+		if isGrowing && firstOdd <= i && i < len(startPaths) {
 			rank += oddRanks
 		}
 		usual[i] = math.Pow(float64(rank), -popularityFall)
 	}
-	if s == Growth {
+	if isGrowing {
 		return growth{usual}, growthRing
 	}
 	return steady{cumulated(usual)}, steadyRing
@@ -187,5 +177,8 @@ func (g growth) shares(d analytics.Date) []float64 {
 
 // isWaving and isMortal report whether a page of a growing site gains and loses readers
 // in waves, and whether it can vanish, which goes first.
+// HasSteadyReaders reports whether a page has readers at any time, whether the site grows or not.
+func HasSteadyReaders(page int) bool { return !isWaving(page) && !isMortal(page) }
+
 func isWaving(page int) bool { return page > 0 && page%3 == 1 }
 func isMortal(page int) bool { return page >= firstMortal && page%8 == 3 }

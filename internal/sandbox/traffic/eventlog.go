@@ -1,4 +1,4 @@
-package sandbox
+package traffic
 
 import (
 	"bufio"
@@ -19,10 +19,10 @@ import (
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// eventLogName is the event log in Config.DataDir: lines as [logs.ParseEvent] reads them, of the
+// EventLogName is the file name of the event log: lines as [logs.ParseEvent] reads them, of the
 // first project unless they name one. It is served instead of synthetic traffic as long as it
 // exists.
-const eventLogName = "events.ndjson"
+const EventLogName = "events.ndjson"
 
 const (
 	// maxLine limits one line of the event log, in bytes.
@@ -31,9 +31,9 @@ const (
 	tailSize = 1024
 )
 
-// eventLog follows the event log: each read first reads changes of the file. Lines
+// EventLog follows the event log: each Read first reads changes of the file. Lines
 // appended to the file are read on their own; any other change reads all again.
-type eventLog struct {
+type EventLog struct {
 	path     string
 	projects []string
 	lateDays int
@@ -45,23 +45,25 @@ type eventLog struct {
 	err     error
 }
 
-func openEventLog(c Config) (*eventLog, error) {
-	info, err := os.Stat(c.DataDir)
+// OpenEventLog returns the event log in dir, which need not exist. Lines belong to the first project unless they name
+// another one. One event in twenty arrives late, by at most lateDays.
+func OpenEventLog(dir string, projects []string, lateDays int) (*EventLog, error) {
+	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("data directory %s: is a file; want a directory that may hold %s",
-			c.DataDir, eventLogName)
+			dir, EventLogName)
 	}
-	l := &eventLog{path: filepath.Join(c.DataDir, eventLogName), projects: c.Projects, lateDays: c.Faults.LateDays}
-	_, _, err = l.read(c.Projects[0])
+	l := &EventLog{path: filepath.Join(dir, EventLogName), projects: projects, lateDays: lateDays}
+	_, _, err = l.Read(projects[0])
 	return l, err
 }
 
-// read returns the events of project as the file holds them now, nil without a
+// Read returns the events of project as the file holds them now, nil without a
 // file, and the number of the reading. An error stays until the file changes.
-func (l *eventLog) read(project string) (*logTraffic, uint64, error) {
+func (l *EventLog) Read(project string) (t Traffic, reading uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.refresh(); err != nil {
@@ -70,13 +72,13 @@ func (l *eventLog) read(project string) (*logTraffic, uint64, error) {
 	if l.content == nil {
 		return nil, l.reading, nil
 	}
-	t := *l.content.projects[project]
-	return &t, l.reading, nil
+	view := *l.content.projects[project]
+	return &view, l.reading, nil
 }
 
 // refresh reads the file if it has changed, from the end of the last reading if the
 // file still has the same before it.
-func (l *eventLog) refresh() error {
+func (l *EventLog) refresh() error {
 	info, err := os.Stat(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.info, l.content, l.err = nil, nil, nil
@@ -215,9 +217,9 @@ type logTraffic struct {
 	agentNumber               map[string]uint16
 }
 
-func (t *logTraffic) bounds() (first, end analytics.Date) { return t.first, t.end }
+func (t *logTraffic) Bounds() (first, end analytics.Date) { return t.first, t.end }
 func (t *logTraffic) day(d analytics.Date) []event        { return t.days[d] }
-func (t *logTraffic) paths() []string                     { return t.pages }
+func (t *logTraffic) Paths() []string                     { return t.pages }
 func (t *logTraffic) visitors() int                       { return t.people }
 func (t *logTraffic) agents() []agents.Agent              { return t.named }
 func (t *logTraffic) beside(analytics.Date) []event       { return nil }

@@ -1,14 +1,14 @@
-package sandbox
+package traffic
 
 import (
 	"container/list"
 	"sync"
 )
 
-// cache keeps the values that were used last, up to a total weight. It computes each
+// Cache keeps the values that were used last, up to a total weight. It computes each
 // missing value once, however many callers ask for it. A value heavier than the limit
 // is kept until the next one comes.
-type cache[K comparable, V any] struct {
+type Cache[K comparable, V any] struct {
 	limit int
 	weigh func(V) int
 
@@ -24,12 +24,13 @@ type cached[K comparable, V any] struct {
 	weight int // 0 while the value is being computed
 }
 
-func newCache[K comparable, V any](limit int, weigh func(V) int) *cache[K, V] {
-	return &cache[K, V]{limit: limit, weigh: weigh, byKey: map[K]*list.Element{}, recent: list.New()}
+// NewCache returns an empty cache with a limit of the total weight.
+func NewCache[K comparable, V any](limit int, weigh func(V) int) *Cache[K, V] {
+	return &Cache[K, V]{limit: limit, weigh: weigh, byKey: map[K]*list.Element{}, recent: list.New()}
 }
 
-// get returns the value of key, from compute if it is not in the cache.
-func (c *cache[K, V]) get(key K, compute func() V) V {
+// Get returns the value of key, from compute if it is not in the cache.
+func (c *Cache[K, V]) Get(key K, compute func() V) V {
 	c.mu.Lock()
 	el, ok := c.byKey[key]
 	if ok {

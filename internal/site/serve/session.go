@@ -1,0 +1,399 @@
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// session is the state of a collector beyond what was durable at its beginning.
+type session struct {
+	*Collector
+	follower *logs.Follower
+	words    *count.Vocabulary
+	// The numbers of words that are durable.
+	durablePages, durableAgents int
+	parser                      *logs.Parser // for a look at single lines
+
+	workers []*worker
+	jobs    chan job
+	pending sync.WaitGroup
+
+	taken int // bytes of lines, in this poll
+
+	// The batch that workers add to.
+	batch   facts.Batch
+	changed map[int]bool // sources
+	failed  error
+	locked  sync.Mutex // guards batch, changed, failed and sources
+
+	sources []facts.Source
+	touched map[analytics.Date]time.Time // when a day last got views
+	checked time.Time                    // when epochs were last checked
+	future  time.Time                    // lines from this time on are not counted
+	forget  bool                         // deleted rows must still be overwritten
+	// Problems that were already logged.
+	damaged  bool
+	unparsed map[int]bool // by source
+}
+
+// job is a chunk to be parsed.
+type job struct {
+	source int
+	name   string // of the file
+	chunk  logs.Lines
+}
+
+// worker makes views, for one goroutine.
+type worker struct {
+	*session
+	viewer *count.Viewer
+	parser *logs.Parser
+	keys   map[projectMonth]*epochKeys
+}
+
+type projectMonth struct {
+	project int32
+	month   facts.Epoch
+}
+
+// epochKeys are the keys of the two epochs with a month; nil once it is closed.
+type epochKeys struct{ previous, current *facts.Hash }
+
+func (c *Collector) newSession(ctx context.Context) (*session, error) {
+	r, err := c.store.Resume(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Collector: c, words: count.NewVocabulary(), parser: c.rules.Parser(),
+		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
+		sources: make([]facts.Source, len(c.sources)),
+		forget:  true}
+	s.words.Restore(r.Pages, r.Agents, c.projects)
+	s.durablePages, s.durableAgents = len(r.Pages), len(r.Agents)
+	for i, src := range c.sources {
+		s.sources[i] = facts.Source{Name: src.Where, Lines: map[string]int64{}}
+		for _, known := range r.Sources {
+			if known.Name == src.Where && known.Lines != nil {
+				s.sources[i] = known
+			}
+		}
+	}
+	s.show()
+	s.follower, err = logs.NewFollower(c.sources, r.Positions, logs.FollowOptions{Stdin: c.Stdin, Now: c.Now})
+	if err != nil {
+		return nil, err
+	}
+	for range runtime.GOMAXPROCS(0) {
+		v := count.NewViewer(s.rules, s.words, 0, 0)
+		w := &worker{s, v, s.rules.Parser(), map[projectMonth]*epochKeys{}}
+		v.Several, v.All, v.Identify = len(s.projects) > 1, true, w.inEpochs
+		s.workers = append(s.workers, w)
+	}
+	return s, nil
+}
+
+// inEpochs gives a view its reader's ids in the two epochs that have its month.
+func (w *worker) inEpochs(out *facts.View, who []byte) count.Reason {
+	month := projectMonth{out.Project, facts.EpochOf(out.Day)}
+	k, known := w.keys[month]
+	if !known {
+		keys, open, err := w.store.Keys(context.Background(), w.projects[month.project], month.month, w.Now())
+		if err != nil {
+			w.locked.Lock()
+			w.failed = cmp.Or(w.failed, err) // the batch is lost
+			w.locked.Unlock()
+			return count.Late
+		}
+		if open {
+			k = &epochKeys{facts.NewHash(keys[0]), facts.NewHash(keys[1])}
+		}
+		w.keys[month] = k
+	}
+	if k == nil {
+		return count.Late
+	}
+	out.Readers = [2]uint64{k.previous.ID(who), k.current.ID(who)}
+	return ""
+}
+
+// poll reads what is new in the logs and makes it durable.
+func (s *session) poll(ctx context.Context) error {
+	// Keys that must not exist any more are destroyed before a line is read: the machine may have slept.
+	if err := s.closeEpochs(ctx, false); err != nil {
+		return err
+	}
+	now, held, err := s.clock.look(ctx)
+	if err != nil {
+		return err
+	}
+	from := int64(0)
+	if s.Retention > 0 && !held && s.isConfirmed(now) {
+		from = s.oldest(now).Time().Unix()
+	}
+	s.jobs = make(chan job)
+	var running sync.WaitGroup
+	s.future = (analytics.DateOf(now) + 2).Time() // clocks differ by less than a day
+	for _, w := range s.workers {
+		w.viewer.From, w.viewer.To = from, s.future.Unix()
+		running.Go(func() {
+			for j := range s.jobs {
+				w.run(j)
+				s.pending.Done()
+			}
+		})
+	}
+	var stopped error // the cause that ended the poll, if it was no log
+	err = s.follower.Poll(ctx, func(c logs.Chunk) error {
+		err := s.take(ctx, c)
+		if errors.Is(err, logs.ErrWait) {
+			return err
+		}
+		stopped = cmp.Or(err, context.Cause(ctx))
+		return stopped
+	})
+	close(s.jobs)
+	running.Wait()
+	if s.failed != nil || stopped != nil && ctx.Err() == nil {
+		return cmp.Or(s.failed, stopped)
+	}
+	if err := s.commit(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // not all was read
+	}
+	failed, ok := errors.AsType[logs.SourceErrors](err)
+	if err != nil && !ok {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.status {
+		src, before := &s.status[i], s.status[i].Err
+		if src.Err = ""; failed[i] != nil {
+			src.Err = failed[i].Error()
+		} else if !s.follower.IsBehind(i) {
+			src.IsRead = true
+		}
+		switch src.Err {
+		case before:
+		case "":
+			s.Logger.Info("log can be read again", "log", src.Name)
+		default:
+			s.Logger.Error("log cannot be read; answers that need its lines are 503 until it can", "log", src.Name,
+				"error", failed[i])
+		}
+	}
+	return nil
+}
+
+// take gives a chunk to a worker, and commits when there is enough.
+func (s *session) take(ctx context.Context, c logs.Chunk) error {
+	if len(c.Text)+c.TooLong > 0 {
+		if err := s.wait(ctx, c); err != nil {
+			c.Free()
+			return err
+		}
+	}
+	s.locked.Lock()
+	if s.batch.Positions == nil {
+		s.batch.Positions = map[string][]byte{}
+	}
+	if c.Key != "" {
+		s.batch.Positions[c.Key] = c.Position
+	}
+	if c.PossiblyLost {
+		s.sources[c.Source].PossiblyLost++
+		s.changed[c.Source] = true
+		s.Logger.Warn("lines may have been lost: the log was emptied while it was written to (copytruncate), cut, or "+
+			"replaced by another that begins alike; let logrotate rename and create it", "log", c.Name)
+	}
+	full, failed := len(s.batch.Views) >= viewsPerCommit, s.failed
+	s.locked.Unlock()
+	if failed != nil {
+		return failed
+	}
+	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
+		s.pending.Add(1)
+		s.jobs <- job{c.Source, c.Name, c.Lines}
+	}
+	if !full {
+		return nil
+	}
+	s.pending.Wait()
+	if err := s.commit(ctx); err != nil {
+		return err
+	}
+	return s.closeEpochs(ctx, false)
+}
+
+// wait returns an error, so that the file waits, if the last line of its chunk is in the future and the clock may be
+// wrong. A single line with a wrong date holds up nothing, because right ones follow it; standard input
+// cannot wait.
+func (s *session) wait(ctx context.Context, c logs.Chunk) error {
+	if c.Key == "" || s.clock.isSteady() {
+		return nil
+	}
+	s.parser.SetFields(c.Fields)
+	var l logs.Line
+	for text := bytes.TrimRight(c.Text, "\r\n"); len(text) > 0; text = bytes.TrimRight(text, "\r\n") {
+		begin := bytes.LastIndexByte(text, '\n') + 1
+		if ok, err := s.parser.Parse(text[begin:], &l); ok && err == nil {
+			break
+		}
+		text = text[:begin]
+	}
+	if l.Time < s.future.Unix() {
+		return nil
+	}
+	line := time.Unix(l.Time, 0).UTC()
+	if err := s.clock.isBehind(ctx, c.Name, line); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: its last line is of %s, but the clock says %s: set the clock, or the server's that writes "+
+		"the log: %w", c.Name, line.Format(time.RFC3339), s.Now().UTC().Format(time.RFC3339), logs.ErrWait)
+}
+
+// run makes views of a chunk.
+func (w *worker) run(j job) {
+	w.viewer.Fixed = -1
+	if project := w.Collector.sources[j.source].Project; project != "" {
+		w.viewer.Fixed = int32(slices.Index(w.projects, project))
+	}
+	b := w.viewer.Batch(w.parser, j.chunk)
+	j.chunk.Free()
+	w.locked.Lock()
+	defer w.locked.Unlock()
+	w.batch.Views = append(append(w.batch.Views, b.Views...), b.Missed...)
+	src := &w.sources[j.source]
+	if n := b.LeftOut[count.Late]; n > 0 && src.Lines[string(count.Late)] == 0 {
+		w.Logger.Warn("lines of months that are closed are not counted: the log was added, or got them, after that; "+
+			"docgauge site count reads the log alone, and another DOCGAUGE_SITE_DIR reads all logs again", "log", j.name,
+			"lines", n)
+	}
+	src.Watermark = max(src.Watermark, min(b.Newest, w.Now().Unix()))
+	src.Lines["view"] += int64(len(b.Views))
+	for why, n := range b.LeftOut {
+		src.Lines[string(why)] += int64(n)
+	}
+	w.changed[j.source] = true
+	if b.Bad != nil && !w.unparsed[j.source] {
+		w.unparsed[j.source] = true
+		w.Logger.Warn("a line is not of the log's format; the next ones are only counted", "log", j.name,
+			"line", b.Bad.Line,
+			"rule", b.Bad.Rule, "masked", b.Bad.Text)
+	}
+	b.Free()
+}
+
+// commit makes the batch durable. No worker has a chunk.
+func (s *session) commit(ctx context.Context) error {
+	if s.failed != nil {
+		return s.failed
+	}
+	b := s.batch
+	b.Projects = s.projects
+	b.Pages, b.Agents = s.words.After(s.durablePages, s.durableAgents, s.projects)
+	for i := range s.changed {
+		b.Sources = append(b.Sources, s.sources[i])
+	}
+	if len(b.Views)+len(b.Positions)+len(b.Sources) == 0 {
+		return nil
+	}
+	if err := s.store.Commit(ctx, b); err != nil {
+		return err
+	}
+	now := s.Now()
+	for i := range b.Views {
+		if i == 0 || b.Views[i].Day != b.Views[i-1].Day {
+			s.touched[b.Views[i].Day] = now
+		}
+	}
+	s.durablePages += len(b.Pages)
+	s.durableAgents += len(b.Agents)
+	s.batch = facts.Batch{Views: b.Views[:0]}
+	clear(s.changed)
+	s.show()
+	return s.unlessDamaged(s.store.Merge(ctx))
+}
+
+// show makes what is durable visible.
+func (s *session) show() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, src := range s.sources {
+		src.Lines = maps.Clone(src.Lines)
+		s.status[i].Source = src
+	}
+}
+
+// unlessDamaged returns an error unless it says that a segment is damaged. Such a segment stays as it is, and answers that
+// need it fail, but collecting continues.
+func (s *session) unlessDamaged(err error) error {
+	if !errors.Is(err, facts.ErrDamaged) {
+		return err
+	}
+	if !s.damaged {
+		s.Logger.Error("facts are damaged; windows that have them are not answered", "error", err)
+	}
+	s.damaged = true
+	return nil
+}
+
+// Run collects until ctx ends. After an error it tries again: the logs keep their lines.
+func (c *Collector) Run(ctx context.Context) error {
+	pause := c.Every
+	for ctx.Err() == nil {
+		err := c.session(ctx, func() { pause = c.Every })
+		if errors.Is(err, facts.ErrUnusable) {
+			return err
+		}
+		if ctx.Err() == nil {
+			c.setResult(err)
+			c.Logger.Error("logs not collected; docgauge tries again", "error", err)
+		}
+		_ = clock.Sleep(ctx, pause) // or until ctx ends
+		pause = min(2*max(pause, time.Second), maxRetryPause)
+	}
+	return nil
+}
+
+// session collects until ctx ends or something cannot be written.
+func (c *Collector) session(ctx context.Context, worked func()) error {
+	s, err := c.newSession(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.follower.Close() //nolint:errcheck // it was only read
+	for {
+		if err := s.poll(ctx); err != nil {
+			return err
+		}
+		if err := s.tidy(ctx); err != nil {
+			return err
+		}
+		c.setResult(nil)
+		worked()
+		if s.taken < busyBytes {
+			_ = clock.Sleep(ctx, c.Every) // or until ctx ends
+		}
+		s.taken = 0
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+}
