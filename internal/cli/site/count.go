@@ -53,9 +53,8 @@ If the log has Accept, --by agent has a column markdown: the readers who asked
 for Markdown. If it has the Content-Type of responses too, the column html has
 those of them who got HTML.
 
---by user-agent lists the most frequent user agents with the agent and class that
-each was taken for, and --by agent begins with the classes: so everybody can see
-what counts as what.
+--by user-agent lists the most frequent user agents, with the agent and class
+that each was taken for. --by agent begins with the totals of the classes.
 
 What was left out is listed with the reason: an asset, another method or status,
 lines that do not follow the format. Readers cannot be added up, not over pages,
