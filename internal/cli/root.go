@@ -20,11 +20,11 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-const aboutProgram = `docgauge copies daily, weekly and monthly reader counts (people and AI agents,
-per page) from your documentation platform to Parquet files, Delta Lake,
-ClickHouse or PostgreSQL, without exceeding the platform's request limit. It
-shows the newest numbers as Prometheus metrics, a status page and a report, and
-runs the platform's agent jobs: each prompt file becomes exactly one job.
+var aboutProgram = `docgauge copies daily, weekly and monthly reader counts (people and AI agents,
+per page) from your documentation platform, without exceeding its request limit,
+to ` + config.AnyOf(config.SinkTitles()) + `.
+It shows the newest numbers as Prometheus metrics, a status page and a report,
+and runs the platform's agent jobs: each prompt file becomes exactly one job.
 
 Try it without an account:
   docgauge demo                a local service, a job, an export, and a summary

@@ -99,6 +99,14 @@ func SinkNames() (names []string) {
 	return names
 }
 
+// SinkTitles are the titles of all sinks.
+func SinkTitles() (titles []string) {
+	for _, k := range SinkKinds {
+		titles = append(titles, k.Title)
+	}
+	return titles
+}
+
 // SinkNamed returns the sink of this name.
 func SinkNamed(name string) (SinkKind, error) {
 	i := slices.IndexFunc(SinkKinds, func(k SinkKind) bool { return k.Name == name })

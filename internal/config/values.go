@@ -293,9 +293,18 @@ func oneOf[T ~string](to *T, s string, words ...T) error {
 
 // AnyOf lists words as "a, b or c".
 func AnyOf[T ~string](words []T) string {
-	last := len(words) - 1
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(words[:last]), " ", ", "), "[]")
-	return fmt.Sprintf("%s or %s", list, words[last])
+	list := ""
+	for i, word := range words {
+		switch {
+		case i == 0:
+		case i < len(words)-1:
+			list += ", "
+		default:
+			list += " or "
+		}
+		list += string(word)
+	}
+	return list
 }
 
 // Percent is a percentage; the sign may be left out.
