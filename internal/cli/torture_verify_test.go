@@ -248,6 +248,7 @@ func (v *verifyTorture) wrongClock() {
 
 // refused exports everything while the service refuses a project or a report: all else is read, and nothing of it.
 func (v *verifyTorture) refused() {
+	v.command(v.names(""), "", 0, "check") // a report that the service lacked a moment ago is asked for once a day
 	before := v.ledger()
 	for v.gate.heal(); v.gate.refused == ""; {
 		v.gate.draw(v.draw.IntN, refusable...)
