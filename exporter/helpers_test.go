@@ -56,13 +56,13 @@ func rich() view.Snapshot {
 			Key:    key("prj_a", analytics.Day, 7, 8),
 			Totals: analytics.Totals{Human: 12, AI: 7, Total: 18}, ReadAt: noon.Add(-time.Minute),
 		}},
-		Agents: []view.AgentWindow{{
-			Revision: revision("prj_a", analytics.Day, 6, 7, 9), More: 2, Agents: []analytics.AgentRow{
-				{Agent: "browser", Class: "human", Audience: analytics.Human, Visitors: 70, Requests: 210},
-				{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 20, Requests: 400},
-				{Agent: "curl", Class: "tool", Audience: analytics.AI, Visitors: 3, Requests: 3},
-				{Agent: "curl", Class: "tool", Audience: "neither", Visitors: 4, Requests: 9},
-			},
+		Others: []view.RowsWindow{{
+			Revision: ofAgents(revision("prj_a", analytics.Day, 6, 7, 9)), More: 2, Rows: records(
+				analytics.AgentRow{Agent: "browser", Class: "human", Audience: analytics.Human, Visitors: 70, Requests: 210},
+				analytics.AgentRow{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 20, Requests: 400},
+				analytics.AgentRow{Agent: "curl", Class: "tool", Audience: analytics.AI, Visitors: 3, Requests: 3},
+				analytics.AgentRow{Agent: "curl", Class: "tool", Audience: "neither", Visitors: 4, Requests: 9},
+			),
 		}},
 		Due: []view.Due{
 			{Project: "prj_a", Report: analytics.AgentsReport, Granularity: analytics.Day, Reason: "missing", Count: 1},
@@ -298,4 +298,16 @@ func value(m *dto.Metric) float64 {
 		return float64(m.Histogram.GetSampleCount())
 	}
 	return -1
+}
+
+func ofAgents(rev analytics.Revision) analytics.Revision {
+	rev.Report = analytics.AgentsReport
+	return rev
+}
+
+func records[R analytics.RowType](rows ...R) (all []analytics.Record) {
+	for _, row := range rows {
+		all = append(all, analytics.RecordOf(row))
+	}
+	return all
 }

@@ -138,8 +138,8 @@ func forEach[T any](
 var (
 	ofWindows = forEach(func(s *view.Snapshot) []view.Window { return s.Windows },
 		func(w view.Window) []string { return []string{w.Project, string(w.Granularity)} })
-	ofAgentWindows = forEach(func(s *view.Snapshot) []view.AgentWindow { return s.Agents },
-		func(w view.AgentWindow) []string { return []string{w.Project, string(w.Granularity)} })
+	ofOthers = forEach(func(s *view.Snapshot) []view.RowsWindow { return s.Others },
+		func(w view.RowsWindow) []string { return []string{w.Project, string(w.Granularity)} })
 	ofOpen = forEach(func(s *view.Snapshot) []analytics.OpenWindow { return s.Open },
 		func(o analytics.OpenWindow) []string { return []string{o.Project, string(o.Granularity)} })
 	ofSinks = forEach(func(s *view.Snapshot) []view.Sink { return s.Sinks },
@@ -172,7 +172,7 @@ func ofProjects(collect func(s *view.Snapshot, p view.Project, emit emit)) colle
 // families holds all metrics except those of the Go runtime and the process, in the
 // order of the documentation; byName is the order in which they are shown.
 var (
-	families = slices.Concat(windowFamilies, agentFamilies, visitorFamilies, pipelineFamilies, apiFamilies,
+	families = slices.Concat(windowFamilies, reportFamilies, visitorFamilies, pipelineFamilies, apiFamilies,
 		jobFamilies, buildFamilies)
 	byName = slices.SortedFunc(slices.Values(families),
 		func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
@@ -184,7 +184,7 @@ func Metrics() []Metric { return slices.Clone(families) }
 
 // WindowMetrics returns the metrics whose values depend only on a complete window, so that
 // their past is known.
-func WindowMetrics() []Metric { return slices.Concat(windowFamilies, agentFamilies) }
+func WindowMetrics() []Metric { return slices.Concat(windowFamilies, reportFamilies) }
 
 // Series yields the label values and the value of each series that one of [WindowMetrics] has
 // in a snapshot.

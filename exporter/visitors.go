@@ -1,6 +1,9 @@
 package exporter
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -61,20 +64,47 @@ var windowFamilies = []Metric{
 		ofWindows(func(w view.Window, emit emit) { emit.flag(w.Verified) })),
 }
 
-// agentFamilies are about the newest complete window of the report of agents.
-var agentFamilies = []Metric{
-	define(groupVisitors, "site_agent_visitors", typeGauge, "project window agent class audience",
-		"Unique readers of an agent on the site in the newest complete window of the report agents, for the 40 agents "+
-			"with most readers; people are the agent browser."+nonAdded+cached,
-		ofAgents(func(a analytics.AgentRow, emit emit) { emit(float64(a.Visitors)) })),
-	define(groupVisitors, "site_agent_requests", typeGauge, "project window agent class audience",
-		"Requests of an agent on the site in the newest complete window of the report agents; of an agent that its "+
-			"vendor hosts they say more than its readers, which are the vendor's few addresses."+cached,
-		ofAgents(func(a analytics.AgentRow, emit emit) { emit(float64(a.Requests)) })),
-	define(groupVisitors, "site_agents_not_shown", typeGauge, "project window",
-		"Agents of the newest complete window of the report agents beyond the 40 with most readers."+cached,
-		ofAgentWindows(func(w view.AgentWindow, emit emit) { emit(float64(w.More)) })),
-}
+// reportFamilies are about the newest complete window of each report besides visitors: the counts of each row of the
+// site, or the counts of the site.
+var reportFamilies = func() (all []Metric) {
+	for _, report := range analytics.Reports {
+		if report == analytics.VisitorsReport {
+			continue
+		}
+		s := report.Shape()
+		of := "in the newest complete window of the report " + s.Name
+		if !s.Site {
+			all = append(all, define(groupVisitors, "site_"+s.Name, typeGauge, "project window audience",
+				upperFirst(s.AboutSite)+", "+of+"."+cached,
+				ofReport(report, func(w view.RowsWindow, emit emit) { audiences(emit, w.Totals) })))
+			continue
+		}
+		for i, name := range s.Names(analytics.Count) {
+			column := s.Columns[len(s.Columns)-len(s.Names(analytics.Count))+i]
+			help := fmt.Sprintf("%s of each %s on the site %s, for the %d with most %s.", upperFirst(name), s.Noun(), of,
+				view.MaxRows, s.Rank())
+			for _, about := range []string{s.Columns[1].About, column.About} {
+				if about != "" {
+					help += " " + about
+				}
+			}
+			all = append(all, define(groupVisitors, "site_"+s.Noun()+"_"+name, typeGauge,
+				"project window "+strings.Join(s.Names(analytics.Text), " "), help+cached,
+				ofReport(report, func(w view.RowsWindow, emit emit) {
+					for _, row := range w.Rows {
+						emit(float64(row.Counts[i]), row.Texts[1:len(s.Names(analytics.Text))+1]...)
+					}
+				})))
+		}
+		all = append(all, define(groupVisitors, "site_"+s.Name+"_not_shown", typeGauge, "project window",
+			fmt.Sprintf("%s of the newest complete window of the report %s beyond the %d with most %s.",
+				upperFirst(s.Name), s.Name, view.MaxRows, s.Rank())+cached,
+			ofReport(report, func(w view.RowsWindow, emit emit) { emit(float64(w.More)) })))
+	}
+	return all
+}()
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // visitorFamilies are about the open window, and about what the archive does not have of the
 // newest complete one.
@@ -107,12 +137,11 @@ func ofPages(collect func(r analytics.Row, emit emit)) collector {
 	})
 }
 
-// ofAgents collects something of each agent. The first labels are project, window, agent, class and
-// audience.
-func ofAgents(collect func(a analytics.AgentRow, emit emit)) collector {
-	return ofAgentWindows(func(w view.AgentWindow, emit emit) {
-		for _, a := range w.Agents {
-			collect(a, emit.with(a.Agent, a.Class, string(a.Audience)))
+// ofReport collects something of each window of a report. The first labels are project and window.
+func ofReport(report analytics.Report, collect func(w view.RowsWindow, emit emit)) collector {
+	return ofOthers(func(w view.RowsWindow, emit emit) {
+		if w.Report == report {
+			collect(w, emit)
 		}
 	})
 }

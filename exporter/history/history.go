@@ -241,7 +241,7 @@ func readRows(ctx context.Context, from Archive, timelines []timeline, n int) er
 	for _, l := range timelines {
 		for i := range l {
 			span := &l[i]
-			needed := span.Report == analytics.AgentsReport || n > 0 && !span.TotalsOnly()
+			needed := span.HasRows() && (n > 0 || span.Report != analytics.VisitorsReport)
 			if needed && ctx.Err() == nil {
 				some.Go(func() error {
 					err := span.readRows(ctx, from, n)
@@ -268,11 +268,10 @@ func (s *span) readRows(ctx context.Context, from Archive, n int) error {
 	// The totals and the pages must be of the same reading, also where the window is
 	// shown as the previous one of another.
 	*s.Revision = w.Revision()
-	if s.Report == analytics.AgentsReport {
-		s.agents, s.others, err = analytics.TopAgents(analytics.Rows[analytics.AgentRow](w.Rows()), view.MaxAgents)
-	} else {
-		s.pages, err = analytics.Top(analytics.Rows[analytics.Row](w.Rows()), n)
+	if s.Report != analytics.VisitorsReport {
+		n = view.MaxRows
 	}
+	s.rows, s.more, err = s.Report.Shape().Top(w.Rows(), n)
 	if err = errors.Join(err, done()); err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)
 	}

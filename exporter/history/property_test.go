@@ -204,7 +204,7 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 	shown := map[string]*gauge{}
 	for _, rev := range newest {
 		w := view.Window{Revision: rev}
-		of := &view.Snapshot{Agents: []view.AgentWindow{agentWindow(rev)}}
+		of := &view.Snapshot{Others: []view.RowsWindow{agentWindow(rev)}}
 		if rev.Report == analytics.VisitorsReport && !rev.TotalsOnly() {
 			w.Pages, _ = analytics.Top(s.rows(rev.Key), o.Pages)
 		}
@@ -232,16 +232,16 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 }
 
 // agentWindow returns the 40 agents with most readers, one after the other.
-func agentWindow(rev analytics.Revision) view.AgentWindow {
-	w := view.AgentWindow{Revision: rev}
+func agentWindow(rev analytics.Revision) view.RowsWindow {
+	w := view.RowsWindow{Revision: rev}
 	left := slices.DeleteFunc(agentsOf(rev.Key), func(a analytics.AgentRow) bool { return a.Path != "" })
-	for ; len(left) > 0 && len(w.Agents) < 40; left = left[1:] {
+	for ; len(left) > 0 && len(w.Rows) < 40; left = left[1:] {
 		for i := range left {
 			if left[i].Visitors > left[0].Visitors || left[i].Visitors == left[0].Visitors && left[i].Agent < left[0].Agent {
 				left[0], left[i] = left[i], left[0]
 			}
 		}
-		w.Agents = append(w.Agents, left[0])
+		w.Rows = append(w.Rows, analytics.RecordOf(left[0]))
 	}
 	w.More = len(left)
 	return w

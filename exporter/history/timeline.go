@@ -22,18 +22,16 @@ type span struct {
 	// previous is the window that it is compared with, shown or not; nil: the archive
 	// lacks it.
 	previous *analytics.Revision
-	pages    []analytics.Row // those with the most visitors
-	// agents are those with the most readers, of a window of agents, and others how many it has besides.
-	agents []analytics.AgentRow
-	others int
+	rows     []analytics.Record // the first ones of analytics.Shape.Top
+	more     int                // how many others it has
 }
 
 // snapshot is what is shown of the window.
 func (s *span) snapshot() *view.Snapshot {
-	if s.Report == analytics.AgentsReport {
-		return &view.Snapshot{Agents: []view.AgentWindow{{Revision: *s.Revision, Agents: s.agents, More: s.others}}}
+	if s.Report != analytics.VisitorsReport {
+		return &view.Snapshot{Others: []view.RowsWindow{{Revision: *s.Revision, Rows: s.rows, More: s.more}}}
 	}
-	w := view.Window{Revision: *s.Revision, Pages: s.pages}
+	w := view.Window{Revision: *s.Revision, Pages: analytics.RowsOf[analytics.Row](s.rows)}
 	if s.previous != nil {
 		w.Previous = &s.previous.Totals
 	}

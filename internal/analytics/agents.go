@@ -1,24 +1,18 @@
 package analytics
 
-import (
-	"cmp"
-	"fmt"
-	"iter"
-	"slices"
-	"strings"
-)
+import "fmt"
 
 // AgentRow is the unique readers of one agent on one path, and their requests. A path, an agent, an
 // audience and Found occur together once. Readers are not additive: not over paths, and not over
 // audiences.
 type AgentRow struct {
 	Path     string   `json:"path" about:"Empty: the whole site, of paths that are there."`
-	Agent    string   `json:"agent"`
+	Agent    string   `json:"agent" about:"People are the agent browser."`
 	Class    string   `json:"class"`
 	Audience Audience `json:"audience"`
 	Found    bool     `json:"found" about:"False: the path was asked for and is not there."`
 	Visitors int64    `json:"visitors" about:"Unique readers do not add up over days, paths or audiences."`
-	Requests int64    `json:"requests"`
+	Requests int64    `json:"requests" about:"Of an agent that its vendor hosts they say more than its readers, few addresses."`
 }
 
 // Bounds returns an error if the visitors of the site in the same window, human and ai, are not between
@@ -38,31 +32,12 @@ func (s Sum) Bounds(site Totals) error {
 
 // Compare orders rows as the report has them.
 func (r AgentRow) Compare(other AgentRow) int {
-	if c := cmp.Or(strings.Compare(r.Path, other.Path), strings.Compare(r.Agent, other.Agent),
-		strings.Compare(string(r.Audience), string(other.Audience))); c != 0 || r.Found == other.Found {
-		return c
-	}
-	if other.Found {
-		return -1
-	}
-	return 1
+	return shapes[AgentsReport].Compare(r.record(), other.record())
 }
 
-// TopAgents returns the n rows of the site with the most readers, ties in order, of the rows of a window, and
-// how many others the site has. It reads no rows of paths. An error of rows ends it.
-func TopAgents(rows iter.Seq2[AgentRow, error], n int) (top []AgentRow, others int, err error) {
-	for row, err := range rows {
-		if err != nil {
-			return nil, 0, err
-		}
-		if row.Path != "" {
-			break // those of the site come first
-		}
-		top = append(top, row)
-	}
-	slices.SortStableFunc(top, func(a, b AgentRow) int { return cmp.Compare(b.Visitors, a.Visitors) })
-	others = max(0, len(top)-n)
-	return top[:len(top)-others], others, nil
+// record has the columns of the order.
+func (r *AgentRow) record() Record {
+	return Record{Texts: [maxTexts]string{r.Path, r.Agent, r.Class, string(r.Audience)}, Truths: [maxTruths]bool{r.Found}}
 }
 
 // checkAgent refuses a row of the site with paths that were not found.
@@ -73,23 +48,25 @@ func checkAgent(r Record) error {
 	return fmt.Errorf("agent %q: the site has no row of paths that were not found", r.Texts[1])
 }
 
-// countAgents counts the agent rows of a window in their order: rows of the site, without a path, come first.
-// Sum.Rows counts the rows with a path. Sum.Implausible counts rows with fewer requests than readers, or with more
-// readers than the site has of the same agent and audience. Sum.Largest and Sum.Added are over the rows of the site,
-// and their Total is 0: see [Sum.Bounds].
-func countAgents(sum *Sum) func(Record) {
-	site := map[[2]string]int64{} // readers, by agent and audience
+// countSite counts the rows of a window of a report with rows of the site, in their order: those, without a path, come
+// first. Sum.Rows counts the rows with a path. Sum.Implausible counts rows with fewer than 0 visitors, or with more
+// than the site has by the same key; also, where the report counts requests, rows with fewer of these than visitors.
+// Where the report has an audience, Sum.Largest and Sum.Added are over the rows of the site, and their Total is 0: see
+// [Sum.Bounds].
+func (s *Shape) countSite(sum *Sum) func(Record) {
+	site := map[[maxTexts]string]int64{} // visitors, by the texts of the key
 	return func(r Record) {
-		agent, audience, found := r.Texts[1], r.Texts[3], r.Truths[0]
-		visitors, requests := r.Counts[0], r.Counts[1]
-		plausible := visitors >= 0 && requests >= visitors
-		of := [2]string{agent, audience}
+		visitors := r.Counts[s.rank]
+		plausible := visitors >= 0 && (s.requests < 0 || r.Counts[s.requests] >= visitors)
+		of := s.textKey(r)
 		if r.Path() == "" {
 			site[of] = visitors
-			sum.bound(Audience(audience), visitors)
+			if s.audience >= 0 {
+				sum.bound(Audience(r.Texts[s.audience]), visitors)
+			}
 		} else {
 			sum.Rows++
-			plausible = plausible && (!found || visitors <= site[of])
+			plausible = plausible && (!s.IsFound(r) || visitors <= site[of])
 		}
 		sum.doubt(r, plausible)
 	}

@@ -86,6 +86,14 @@ func (c Counts) Totals() (t Totals) {
 	return t
 }
 
+// Counts are the counts of the totals, as rows of pages have them.
+func (t Totals) Counts() (c Counts) {
+	for i, n := range t.Fields() {
+		c[i] = *n
+	}
+	return c
+}
+
 // TotalsOnlyRows is Revision.Rows where no rows were read.
 const TotalsOnlyRows = -1
 

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"reflect"
@@ -25,12 +26,12 @@ var shapes = [...]*Shape{
 	VisitorsReport: newShape(Shape{
 		Name: "visitors", row: reflect.TypeFor[Row](),
 		About: "unique visitors of each page in each window", AboutSite: "unique visitors of the whole site in each window",
-		counter: countTotals,
+		TotalsTable: "totals",
 	}),
 	AgentsReport: newShape(Shape{
 		Name: "agents", row: reflect.TypeFor[AgentRow](),
 		About: "unique readers and requests of each agent on each path in each window",
-		Order: []string{"agent", "audience", "found"}, Site: true, Check: checkAgent, counter: countAgents,
+		Order: []string{"agent", "audience", "found"}, Site: true, Check: checkAgent,
 	}),
 }
 
@@ -47,6 +48,8 @@ type Shape struct {
 	Name string
 	// About says what the rows are, AboutSite what totals beside them are.
 	About, AboutSite string
+	// TotalsTable is the table of the totals beside the rows, without one NAME_totals; empty if rows are these totals.
+	TotalsTable string
 	// Columns are the fields of the type of the rows, as JSON names them: texts, the path first, then truths, then
 	// counts. The counts are also the totals of the site.
 	Columns []Column
@@ -59,9 +62,11 @@ type Shape struct {
 	Check func(Record) error
 
 	row                   reflect.Type
-	counter               func(*Sum) func(Record)
 	texts, truths, counts int
 	order                 []int // the indexes of Order in Columns
+	// audience is the index of the text of that name, requests that of the count; -1 without one. rank is the index of
+	// the count by which rows are ranked.
+	audience, requests, rank int
 }
 
 // Column is a column of a report.
@@ -102,6 +107,20 @@ type Counts [maxCounts]int64
 // Path is the path of the row; empty for a row of the site.
 func (r Record) Path() string { return r.Texts[0] }
 
+// Fields are all places of the record, whatever the columns of its report.
+func (r *Record) Fields() (f Fields) {
+	for i := range r.Texts {
+		f.Texts = append(f.Texts, &r.Texts[i])
+	}
+	for i := range r.Truths {
+		f.Truths = append(f.Truths, &r.Truths[i])
+	}
+	for i := range r.Counts {
+		f.Counts = append(f.Counts, &r.Counts[i])
+	}
+	return f
+}
+
 // Fields are the columns of one row, by kind and in the order of [Shape.Columns].
 type Fields struct {
 	Texts  []*string
@@ -132,21 +151,24 @@ func newShape(s Shape) *Shape {
 		}
 	}
 	s.Fields(new(Record)) // panics where a record has no room for so many columns
+	if !s.Site {
+		s.TotalsTable = cmp.Or(s.TotalsTable, s.Name+"_totals")
+	}
+	index := func(name string, first int) int {
+		i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
+		return max(i-first, -1)
+	}
+	s.audience, s.requests = index("audience", 0), index("requests", s.texts+s.truths)
+	if !s.Site {
+		s.rank = index("total", s.texts+s.truths)
+	}
 	return &s
 }
 
 // Fields are the columns of a record.
-func (s *Shape) Fields(r *Record) (f Fields) {
-	for i := range s.texts {
-		f.Texts = append(f.Texts, &r.Texts[i])
-	}
-	for i := range s.truths {
-		f.Truths = append(f.Truths, &r.Truths[i])
-	}
-	for i := range s.counts {
-		f.Counts = append(f.Counts, &r.Counts[i])
-	}
-	return f
+func (s *Shape) Fields(r *Record) Fields {
+	f := r.Fields()
+	return Fields{f.Texts[:s.texts], f.Truths[:s.truths], f.Counts[:s.counts]}
 }
 
 // Sum returns a function that adds up the rows of a window in their order, and their sum.
@@ -166,6 +188,109 @@ func (s *Shape) Counter(sum *Sum) func(Record) {
 		return func(Record) { sum.Rows++ }
 	}
 	return s.counter(sum)
+}
+
+func (s *Shape) counter(sum *Sum) func(Record) {
+	if s.Site {
+		return s.countSite(sum)
+	}
+	return countTotals(sum)
+}
+
+// Noun names a row of the site, or of a page if there are none: it is the first column of the key.
+func (s *Shape) Noun() string {
+	if s.Site {
+		return s.Columns[1].Name
+	}
+	return "page"
+}
+
+// Names are the columns of a kind, without the path.
+func (s *Shape) Names(kind Kind) (names []string) {
+	for _, c := range s.Columns[1:] {
+		if c.Kind == kind {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Rank is the count by which rows are ranked.
+func (s *Shape) Rank() string { return s.Names(Count)[s.rank] }
+
+// Has reports whether there is a column of this name. The counts of visitors and requests, the text audience and the
+// truth found mean the same in every report.
+func (s *Shape) Has(name string) bool {
+	return slices.ContainsFunc(s.Columns, func(c Column) bool { return c.Name == name })
+}
+
+// TextKey are the texts of Order: rows of the site and of a path that are about the same have the same ones.
+func (s *Shape) TextKey() (names []string) {
+	for _, i := range s.order {
+		if i < s.texts {
+			names = append(names, s.Columns[i].Name)
+		}
+	}
+	return names
+}
+
+func (s *Shape) textKey(r Record) (key [maxTexts]string) {
+	for _, i := range s.order {
+		if i < s.texts {
+			key[i] = r.Texts[i]
+		}
+	}
+	return key
+}
+
+// IsFound reports whether the path of a row is there: it is where the report does not say.
+func (s *Shape) IsFound(r Record) bool { return s.truths == 0 || r.Truths[0] }
+
+// Key is a row with its path and the columns of Order alone.
+func (s *Shape) Key(r Record) (key Record) {
+	key.Texts[0] = r.Texts[0]
+	for _, i := range s.order {
+		if i < s.texts {
+			key.Texts[i] = r.Texts[i]
+		} else {
+			key.Truths[i-s.texts] = r.Truths[i-s.texts]
+		}
+	}
+	return key
+}
+
+// Value is the value of a column: a string, a bool or an int64.
+func (s *Shape) Value(r Record, column int) any {
+	switch truths := s.texts + s.truths; {
+	case column < s.texts:
+		return r.Texts[column]
+	case column < truths:
+		return r.Truths[column-s.texts]
+	default:
+		return r.Counts[column-truths]
+	}
+}
+
+// Report is the report with this shape.
+func (s *Shape) Report() Report { return Report(slices.Index(shapes[:], s)) }
+
+// Top returns the first n rows by the count of [Shape.Rank], the largest first, ties in order: rows of the site where
+// the report has them, else rows of pages. more is how many others there are. An error of rows ends it.
+func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more int, err error) {
+	first := best[Record]{n: n, order: func(a, b Record) int {
+		return cmp.Or(cmp.Compare(b.Counts[s.rank], a.Counts[s.rank]), s.Compare(a, b))
+	}}
+	for row, err := range rows {
+		if err != nil {
+			return nil, 0, err
+		}
+		if s.Site && row.Path() != "" {
+			break // those of the site come first
+		}
+		first.add(row)
+	}
+	top = first.sorted()
+	return top, int(first.count) - len(top), nil
 }
 
 // IsOfSite reports whether a row is a row of the site.
@@ -356,4 +481,15 @@ func RecordOf[R RowType](row R) (record Record) {
 	report, from := rowFields(&row)
 	copyFields(report.Shape().Fields(&record), from)
 	return record
+}
+
+// RowsOf returns records as rows of a type with the columns of their report.
+func RowsOf[R RowType](records []Record) (rows []R) {
+	var row R
+	report, to := rowFields(&row)
+	for _, record := range records {
+		copyFields(to, report.Shape().Fields(&record))
+		rows = append(rows, row)
+	}
+	return rows
 }

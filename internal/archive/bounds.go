@@ -25,7 +25,7 @@ func ReadBounds(r io.ReaderAt, size int64) (foot Footer, b Bounds, err error) {
 	}
 	meta := reader.MetaData()
 	foot, err = parseFooter(meta)
-	if err == nil && foot.Table == TotalsTable {
+	if err == nil && foot.IsTotals() {
 		err = errors.New("is not a visitors or agents file")
 	}
 	if err != nil {

@@ -94,7 +94,7 @@ func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err err
 	if err := intact(section); err != nil {
 		return foot, sum, err
 	}
-	if foot.Table == TotalsTable {
+	if foot.IsTotals() {
 		return foot, sum, checkTotals(section, foot.Revision)
 	}
 	sum, err = sumOf(section, foot.Report.Shape(), foot.SiteRows+max(foot.Rows, 0))

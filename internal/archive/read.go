@@ -58,14 +58,14 @@ type Footer struct {
 	// Checksum is the [analytics.Checksum] of the rows of a visitors or agents file; empty
 	// if the file was written by a version that kept none.
 	Checksum string
-	// Table is the name of the report in a file of its rows, and [TotalsTable] in a totals file.
+	// Table is the name of the report in a file of its rows, and [analytics.Shape.TotalsTable] in a totals file.
 	Table string
 	// SiteRows is the number of rows of the site, in an agents file.
 	SiteRows int64
 }
 
-// TotalsTable is the table of totals files.
-const TotalsTable = "totals"
+// IsTotals reports whether it is the footer of a totals file.
+func (f Footer) IsTotals() bool { return f.Table == f.Report.Shape().TotalsTable }
 
 // Tables are those of the files of a window of a report: that of its rows, and that of its totals unless the
 // rows have them.
@@ -73,7 +73,7 @@ func Tables(report analytics.Report) []string {
 	if report.Shape().Site {
 		return []string{report.String()}
 	}
-	return []string{report.String(), TotalsTable}
+	return []string{report.String(), report.Shape().TotalsTable}
 }
 
 // Open reads the footer of the window file at path and checks it: schema
@@ -84,7 +84,7 @@ func Open(path string) (*File, error) {
 	f := &File{path: path}
 	err := f.read(func(r *io.SectionReader) (err error) {
 		f.foot, err = readFooter(r)
-		if err == nil && f.foot.Table == TotalsTable && !f.foot.TotalsOnly() {
+		if err == nil && f.foot.IsTotals() && !f.foot.TotalsOnly() {
 			err = fmt.Errorf("is the totals file of a window with %d rows, want its visitors file", f.foot.Rows)
 		}
 		return err
@@ -173,7 +173,7 @@ func Holds(r io.ReaderAt, size int64, want analytics.Revision) error {
 
 // RowsOf returns an error unless f is the footer of the visitors or agents file of want.
 func (f Footer) RowsOf(want analytics.Revision) error {
-	if f.Table == TotalsTable || !f.Same(want) {
+	if f.IsTotals() || !f.Same(want) {
 		return fmt.Errorf("holds %s revision %d, want revision %d as sealed", f.Key, f.Number, want.Number)
 	}
 	return nil
@@ -199,7 +199,7 @@ func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
 	case shape.Site:
 		return foot, fmt.Errorf("columns are not those of an %s file", foot.Table)
 	case root.Equals(totalsSchema()):
-		foot.Table = TotalsTable
+		foot.Table = shape.TotalsTable
 		return foot, checkRows(meta, 1)
 	}
 	return foot, errors.New("columns are neither those of a visitors file nor those of a totals file")
@@ -251,7 +251,7 @@ var errStop = errors.New("stopped")
 // not sorted or not as many as the footer says.
 func (f *File) Rows() iter.Seq2[analytics.Record, error] {
 	return func(yield func(analytics.Record, error) bool) {
-		if f.foot.Table == TotalsTable {
+		if f.foot.IsTotals() {
 			return
 		}
 		err := f.read(func(r *io.SectionReader) error {

@@ -96,7 +96,7 @@ func encode(
 		return foot, err
 	}
 	if !foot.HasRows() {
-		foot.Table = TotalsTable
+		foot.Table = shape.TotalsTable
 		err = write(to, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
 		return foot, err
 	}

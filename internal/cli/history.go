@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,7 @@ type historyOptions struct {
 	archive archiveOptions
 	page    *string
 	agent   string
+	by      string
 	since   string
 	last    int
 }
@@ -32,6 +35,7 @@ type historyOptions struct {
 func (a *Program) historyCommand() *cobra.Command {
 	var o historyOptions
 	var page string
+	var name func() (analytics.Report, string)
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "show the readers of the site, or of a page, window by window",
@@ -66,24 +70,34 @@ someone who comes on two days is one reader of the week.
 			if cmd.Flags().Changed("page") {
 				o.page = &page
 			}
-			return a.history(cmd.Context(), o)
+			report, name := name()
+			return a.history(cmd.Context(), o, report, name)
 		},
 	}
 	o.archive.flags(cmd, string(analytics.Day))
 	f := cmd.Flags()
 	f.StringVar(&page, "page", "", "`path` of a page, as top has it (default: the site)")
 	f.StringVar(&o.agent, "agent", "", "`name` of an agent, as top --by agent has it")
+	name = nameFlags(cmd, "`name` of a %s, as top --by has it")
+	if others, _ := otherReports(); len(others) > 0 {
+		f.StringVar(&o.by, "by", "", "`report` other than visitors: "+strings.Join(others, ", "))
+	}
 	f.IntVar(&o.last, "last", 30, "how many windows to show")
 	f.StringVar(&o.since, "since", "", "the windows from this `day` on, YYYY-MM-DD")
 	return cmd
 }
 
-func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
+func (a *Program) history(ctx context.Context, o historyOptions, report analytics.Report, name string) (err error) {
 	if o.last < 1 {
 		return input.Usagef("--last %d: want 1 or more", o.last)
 	}
+	if _, by := otherReports(); o.by != "" {
+		if report = by[o.by]; report == 0 || report.Shape().Site {
+			return usageError{fmt.Errorf("--by %.40q: want a report with totals, or the flag of a name", o.by)}
+		}
+	}
 	var reports []analytics.Report
-	if o.agent != "" {
+	if report != 0 || o.agent != "" {
 		reports = analytics.Reports
 	}
 	from, err := a.openArchive(o.archive, reports...)
@@ -102,6 +116,9 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 		all, err := query.AgentHistories(ctx, from, o.agent, q)
 		return show(a.Out, o.archive.print, all, asUsageError(err), csvOf(query.AgentHistoryRow{}, query.AgentHistory.Table),
 			func(h query.AgentHistory) error { return printAgentHistory(a.Out, h, a.Wording(from.config)) })
+	}
+	if report != 0 {
+		return a.rowHistory(ctx, from, o, q, report, name)
 	}
 	if o.archive.archive == "" { // the state is that of the configured archive
 		if q.Open, err = openWindows(ctx, from.config); err != nil {
@@ -137,13 +154,20 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 	}
 	text.Line(2, "%s, %s", words.Names.Of(h.Project), readers)
 	text.Line(2, "")
-	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
+	columns := append([]render.Column{}, render.Column{Name: string(h.Granularity)}, render.Number("total"),
 		render.Number("change"), render.Number("%"), render.Number("human"), render.Number("ai"),
-		render.Number("ai %"), render.Column{Name: "state", Cut: render.CutEnd})
+		render.Number("ai %"))
+	for _, c := range (analytics.Totals{}).More() {
+		columns = append(columns, render.Number(c.Name))
+	}
+	table := render.NewTable(append(columns, render.Column{Name: "state", Cut: render.CutEnd})...)
 	for _, step := range h.Windows {
-		cells := []string{"-", "-", "-", "-", "-", "-"}
+		cells := slices.Repeat([]string{"-"}, len(columns)-1)
 		if v := step.Visitors; v != nil {
-			cells = []string{format.Commas(v.Total), "-", "-", format.Commas(v.Human), format.Commas(v.AI), "-"}
+			cells[0], cells[3], cells[4] = format.Commas(v.Total), format.Commas(v.Human), format.Commas(v.AI)
+			for i, c := range v.More() {
+				cells[6+i] = format.Commas(c.Value)
+			}
 			if step.AIShare != nil {
 				cells[5] = fmt.Sprintf("%.1f%%", *step.AIShare)
 			}

@@ -99,7 +99,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	if err != nil {
 		return input.Usage(err)
 	}
-	from, err := archiveAt(t.archive, c, analytics.AgentsReport)
+	from, err := archiveAt(t.archive, c, analytics.Reports...)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	from, err := archiveAt(o.archive, c, analytics.AgentsReport)
+	from, err := archiveAt(o.archive, c, analytics.Reports...)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,7 @@ type topOptions struct {
 
 func (a *Program) topCommand() *cobra.Command {
 	var o topOptions
+	var name func() (analytics.Report, string)
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "show the most read pages, and what changed",
@@ -73,13 +75,22 @@ a spreadsheet as text.
 			if o.by == byAgent || o.agent != "" || o.misses {
 				return a.topAgents(cmd.Context(), o, cmd.Flags().Changed("by"))
 			}
+			if report, name := name(); name != "" {
+				return a.topRows(cmd.Context(), o, report, name, cmd.Flags().Changed("by"))
+			}
+			if _, by := otherReports(); by[o.by] != 0 {
+				return a.topRows(cmd.Context(), o, by[o.by], "", false)
+			}
 			return a.top(cmd.Context(), o)
 		},
 	}
+	others, _ := otherReports()
 	o.archive.flags(cmd, string(analytics.Week))
 	f := cmd.Flags()
 	f.StringVar(&o.at, "at", "", "a `day` of the window, YYYY-MM-DD (default: the newest)")
-	f.StringVar(&o.by, "by", string(analytics.Everyone), "`order`: total, human, ai or change; or agent")
+	f.StringVar(&o.by, "by", string(analytics.Everyone), "`order`: total, human, ai or change; or "+
+		strings.Join(append([]string{byAgent}, others...), ", "))
+	name = nameFlags(cmd, "pages of the `%s`, as --by has it")
 	f.StringVar(&o.agent, "agent", "", "pages of the agent of this `name`, as --by agent has it")
 	f.BoolVar(&o.misses, "misses", false, "paths that agents asked for and that are not there")
 	f.IntVarP(&o.n, "number", "n", 20, "pages to list; --csv and --json: all")
@@ -201,6 +212,9 @@ func topTable(r query.TopReport) *render.Table {
 			columns = append(columns, render.Number(string(a)))
 		}
 	}
+	for _, c := range r.Totals.More() {
+		columns = append(columns, render.Number(c.Name))
+	}
 	table := render.NewTable(columns...)
 	for _, p := range r.Pages {
 		change, percent := changeTexts(p)
@@ -210,6 +224,9 @@ func topTable(r query.TopReport) *render.Table {
 		cells := []string{strconv.Itoa(p.Rank), format.Path(p.Path), format.Commas(p.Visitors.Of(by)), change, percent}
 		for _, a := range others {
 			cells = append(cells, format.Commas(p.Visitors.Of(a)))
+		}
+		for _, c := range p.Visitors.More() {
+			cells = append(cells, format.Commas(c.Value))
 		}
 		table.Add(cells...)
 	}

@@ -52,7 +52,7 @@ var notShown = []struct{ fields, places, why string }{
 	{"Project.*", "json api mcp", "each row names its project"},
 	{"Window.*", "json mcp", "read from the archive: docgauge top and the tool window"},
 	{"Window.*", "api", "a row of /api/v1/pages for each page"},
-	{"AgentWindow.*", "json api mcp", "read from the archive, all of them: docgauge top --by agent, /api/v1/agents"},
+	{"RowsWindow.*", "json api mcp", "read from the archive, all of them: docgauge top --by agent, /api/v1/agents"},
 	{"Cell.*", "json mcp", "the gaps of a grid have what is missing"},
 	{"Cell.*", "api", "a row of /api/v1/windows each"},
 	{"Grid.* OpenWindow.* Run.* Budget.* Refused.*", "api", "not a list of numbers: metrics have them"},

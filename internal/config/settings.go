@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -29,7 +30,7 @@ type Config struct {
 	ProjectNames  ProjectNames `envconfig:"DOCGAUGE_PROJECT_NAMES" desc:"display names of the projects: prj_a=Product docs,prj_b=…; never in paths or labels"`
 
 	Windows     Windows      `group:"Windows and budget" envconfig:"DOCGAUGE_WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
-	Reports     Reports      `envconfig:"DOCGAUGE_REPORTS" default:"visitors" desc:"reports to export: visitors, or visitors,agents (which assistants read which pages) where the service has it"`
+	Reports     Reports      `envconfig:"DOCGAUGE_REPORTS" default:"visitors" desc:"reports to export: visitors, or with it, where the service has them, {reports}"`
 	OpenWindows OpenWindows  `envconfig:"DOCGAUGE_OPEN_WINDOWS" default:"day" empty:"none" desc:"granularities (day, week, month) whose running window is read, for gauges; empty = none"`
 	Since       OptionalDate `envconfig:"DOCGAUGE_SINCE" desc:"first date to backfill (default 90 days ago); the newest two windows of each granularity are read even if they begin earlier, but not before the first day with data, where the service says it"`
 	Settle      Duration     `envconfig:"DOCGAUGE_SETTLE" default:"72h" range:"0s,90d" desc:"time after its end during which a window can change"`
@@ -151,8 +152,7 @@ var Variables = sync.OnceValue(func() (out []Variable) {
 			continue
 		}
 		secret := field.Type == reflect.TypeFor[Secret]()
-		desc := strings.ReplaceAll(field.Tag.Get("desc"), "{sinks}", strings.Join(SinkNames(), ", "))
-		out = append(out, Variable{name, field.Tag.Get("default"), desc, group, secret, field.Tag, i})
+		out = append(out, Variable{name, field.Tag.Get("default"), description(field.Tag), group, secret, field.Tag, i})
 		if secret {
 			out = append(out, Variable{Name: name + "_FILE", Group: group})
 		}
@@ -181,4 +181,14 @@ func (c *Config) RestartSecrets() map[string]Secret {
 		}
 	}
 	return out
+}
+
+// description is the text of a setting, with the sinks, and the reports besides visitors, in their places.
+func description(tag reflect.StructTag) string {
+	var reports []string
+	for _, r := range analytics.Reports[1:] {
+		reports = append(reports, r.String()+" ("+r.Shape().About+")")
+	}
+	return strings.NewReplacer("{reports}", strings.Join(reports, ", "), "{sinks}", strings.Join(SinkNames(), ", ")).
+		Replace(tag.Get("desc"))
 }

@@ -171,11 +171,19 @@ func (r *Reports) Decode(s string) error {
 		return err
 	}
 	if !slices.Contains(out, analytics.VisitorsReport) {
-		return fmt.Errorf("%.40q: visitors is always exported: want visitors or visitors,agents", s)
+		return fmt.Errorf("%.40q: visitors is always exported: want visitors, or visitors and any of %s", s,
+			strings.Join(reportNames()[1:], ", "))
 	}
 	slices.Sort(out)
 	*r = out
 	return nil
+}
+
+func reportNames() (names []string) {
+	for _, r := range analytics.Reports {
+		names = append(names, r.String())
+	}
+	return names
 }
 
 // OpenWindows are the granularities whose running window is read.

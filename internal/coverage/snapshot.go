@@ -2,11 +2,11 @@ package coverage
 
 import (
 	"context"
+	"github.com/docgauge/docgauge/internal/analytics"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -47,7 +47,7 @@ func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
 		out.Sinks = append(out.Sinks, sinkOf(s, p.Ledger))
 	}
 	parts := []func(context.Context, Plan, *view.Snapshot) error{
-		r.windows, r.agents, r.open, r.counters, r.histograms, r.keys, r.runs, r.due,
+		r.windows, r.others, r.open, r.counters, r.histograms, r.keys, r.runs, r.due,
 	}
 	for _, add := range parts {
 		if err := add(ctx, p, &out); err != nil {
@@ -78,7 +78,7 @@ func sinkOf(s sinks.Sink, l Ledger) view.Sink {
 
 // windows adds the newest windows, with their pages if those in the state are of the same reading.
 func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snapshot) error {
-	lists, err := r.State.Pages(ctx, int(r.Config.TopPages))
+	lists, err := r.State.Top(ctx, int(r.Config.TopPages))
 	for _, p := range out.Projects {
 		for _, g := range p.Grids {
 			rev := g.Newest
@@ -95,7 +95,7 @@ func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snaps
 			}
 			for _, list := range lists {
 				if list.Key == rev.Key && list.Revision == rev.Number {
-					w.Pages = list.Pages
+					w.Pages = analytics.RowsOf[analytics.Row](list.Rows)
 				}
 			}
 			out.Windows = append(out.Windows, w)
@@ -104,16 +104,23 @@ func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snaps
 	return err
 }
 
-// agents adds the newest windows of agents, in configured order, if those in the state are of the same
-// reading.
-func (r *SnapshotReader) agents(ctx context.Context, _ Plan, out *view.Snapshot) error {
-	lists, err := r.State.Agents(ctx)
+// others adds the newest windows of other reports, in configured order, with their rows if those in the state are of the
+// same reading. Without rows they are known by the totals beside them alone.
+func (r *SnapshotReader) others(ctx context.Context, _ Plan, out *view.Snapshot) error {
+	lists, err := r.State.Top(ctx, view.MaxRows)
 	for _, p := range out.Projects {
 		for _, g := range p.Others {
-			for _, l := range lists {
-				if rev := g.Newest; rev != nil && rev.Key == l.Key && rev.Number == l.Revision {
-					out.Agents = append(out.Agents, view.AgentWindow{Revision: *rev, Agents: l.Agents, More: l.More})
-				}
+			rev := g.Newest
+			if rev == nil {
+				continue
+			}
+			i := slices.IndexFunc(lists, func(l state.TopRows) bool {
+				return rev.Key == l.Key && rev.Number == l.Revision
+			})
+			if i >= 0 {
+				out.Others = append(out.Others, view.RowsWindow{Revision: *rev, Rows: lists[i].Rows, More: lists[i].More})
+			} else if !rev.Report.Shape().Site {
+				out.Others = append(out.Others, view.RowsWindow{Revision: *rev})
 			}
 		}
 	}

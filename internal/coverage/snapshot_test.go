@@ -153,8 +153,8 @@ func TestSnapshotOfAgents(t *testing.T) {
 		rev := analytics.Revision{Key: k, Number: 2, Settled: true, Verified: true}
 		err := db.Record(t.Context(), rev, analytics.Provenance{}, []string{"parquet"})
 		if err == nil {
-			err = db.SetAgents(t.Context(), state.AgentList{Key: k, Revision: of, More: int(today - k.From),
-				Agents: []analytics.AgentRow{{Agent: k.Project}}})
+			err = db.SetTop(t.Context(), state.TopRows{Key: k, Revision: of, More: int(today - k.From),
+				Rows: []analytics.Record{analytics.RecordOf(analytics.AgentRow{Agent: k.Project})}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -171,11 +171,11 @@ func TestSnapshotOfAgents(t *testing.T) {
 		s := SnapshotReader{Config: c, State: db, Now: func() time.Time { return now },
 			KeyRejected: func(context.Context, string) (bool, error) { return false, nil }}
 		out, err := s.Read(t.Context())
-		if err != nil || len(out.Agents) != want || len(out.Windows) > 0 {
-			t.Fatalf("%v; agents %+v, windows %+v", err, out.Agents, out.Windows)
+		if err != nil || len(out.Others) != want || len(out.Windows) > 0 {
+			t.Fatalf("%v; agents %+v, windows %+v", err, out.Others, out.Windows)
 		}
-		if want > 0 && (out.Agents[0].Key.Window != week.Window || out.Agents[1].More != 1) {
-			t.Errorf("%+v", out.Agents)
+		if want > 0 && (out.Others[0].Key.Window != week.Window || out.Others[1].More != 1) {
+			t.Errorf("%+v", out.Others)
 		}
 	}
 }

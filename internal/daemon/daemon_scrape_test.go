@@ -143,14 +143,15 @@ func ledgerOf(t *testing.T, days int) *daemon {
 	}
 	d, _ := daemonFor(t, c)
 	check(t, d.app.State.Restore(t.Context(), config.SinkParquet, all))
-	var rows []analytics.Row
+	var rows []analytics.Record
 	for i := range config.MaxTopPages {
 		path := fmt.Sprintf("/guides/a-page-with-a-name-%04d", i)
-		rows = append(rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: 9, AI: 4, Total: int64(9000 - i)}})
+		rows = append(rows, analytics.RecordOf(analytics.Row{Path: path,
+			Totals: analytics.Totals{Human: 9, AI: 4, Total: int64(9000 - i)}}))
 	}
 	for p := range 10 {
 		rev := all[p*days]
-		check(t, d.app.State.SetPages(t.Context(), state.PageList{Key: rev.Key, Revision: rev.Number, Pages: rows}))
+		check(t, d.app.State.SetTop(t.Context(), state.TopRows{Key: rev.Key, Revision: rev.Number, Rows: rows}))
 	}
 	return d
 }

@@ -358,9 +358,11 @@ func TestForeignBytes(t *testing.T) {
 	d, _ := daemonFor(t, configFor(t, nowhere))
 	rev := revisionOf(sandbox.DefaultProject, 1)
 	check(t, d.app.State.Restore(t.Context(), config.SinkParquet, []analytics.Revision{rev}))
-	rows := []analytics.Row{{Path: "/\xff\x00", Totals: analytics.Totals{Total: 2}},
-		{Path: "/\xfe\x00", Totals: analytics.Totals{Total: 1}}}
-	check(t, d.app.State.SetPages(t.Context(), state.PageList{Key: rev.Key, Revision: rev.Number, Pages: rows}))
+	rows := []analytics.Record{
+		analytics.RecordOf(analytics.Row{Path: "/\xff\x00", Totals: analytics.Totals{Total: 2}}),
+		analytics.RecordOf(analytics.Row{Path: "/\xfe\x00", Totals: analytics.Totals{Total: 1}}),
+	}
+	check(t, d.app.State.SetTop(t.Context(), state.TopRows{Key: rev.Key, Revision: rev.Number, Rows: rows}))
 	d.published(t)
 	service := &service{report: d.report}
 	service.values.Publish(*d.values.Load())

@@ -218,7 +218,7 @@ func (w *Watcher) agents(ctx context.Context, l coverage.Ledger, week state.Entr
 		if list == query.Misses && now.TotalsOnly() {
 			continue
 		}
-		ranking, err := query.AgentRanking{List: list, N: view.MaxAgents}.Complete()
+		ranking, err := query.AgentRanking{List: list, N: view.MaxRows}.Complete()
 		if err != nil {
 			return err
 		}

@@ -231,7 +231,7 @@ func TestFutureIsNotBelieved(t *testing.T) {
 			}
 		}
 		c.open(func(a *app.App) {
-			lists, err := a.State.Pages(t.Context(), 1)
+			lists, err := a.State.Top(t.Context(), 1)
 			if err != nil || len(lists) != 1 || lists[0].To != analytics.DateOf(c.now) {
 				t.Errorf("every %v: pages of %+v, %v", every, lists, err)
 			}

@@ -53,11 +53,8 @@ type windowLedger interface {
 
 	// SetOpen keeps the totals of a running window.
 	SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error
-	// SetPages keeps the pages with the most visitors of a revision. An older window or
-	// revision than the one it has changes nothing.
-	SetPages(ctx context.Context, l state.PageList) error
-	// SetAgents does the same with agents.
-	SetAgents(ctx context.Context, l state.AgentList) error
+	// SetTop keeps the first rows of a revision. An older window or revision than the one it has changes nothing.
+	SetTop(ctx context.Context, l state.TopRows) error
 	// Count adds to a counter; labels are pairs of name and value.
 	Count(ctx context.Context, name string, n int64, labels ...string) error
 }

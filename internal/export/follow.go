@@ -85,16 +85,12 @@ func (e *Exporter) FillPages(ctx context.Context) error {
 		return err
 	}
 	kept := map[analytics.Key]int32{}
-	pages, err := a.State.Pages(ctx, 0)
-	for _, p := range pages {
-		kept[p.Key] = p.Revision
-	}
-	agents, aerr := a.State.Agents(ctx)
-	for _, l := range agents {
-		kept[l.Key] = l.Revision
-	}
-	if err = errors.Join(err, aerr); err != nil {
+	top, err := a.State.Top(ctx, 0)
+	if err != nil {
 		return err
+	}
+	for _, l := range top {
+		kept[l.Key] = l.Revision
 	}
 	down := map[string]bool{}
 	for _, project := range a.Config.Projects {
@@ -102,8 +98,7 @@ func (e *Exporter) FillPages(ctx context.Context) error {
 			for _, spec := range a.Config.Windows {
 				of := schedule.Series{Source: schedule.Source{Project: project, Report: report}, Granularity: spec.Granularity}
 				entry := l.Newest(of, a.Now())
-				if entry == nil || report == analytics.VisitorsReport && entry.TotalsOnly() ||
-					kept[entry.Key] == entry.Number {
+				if entry == nil || !entry.HasRows() || kept[entry.Key] == entry.Number {
 					continue
 				}
 				if err := e.fillFrom(ctx, *entry, down); err != nil {
@@ -124,7 +119,7 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 		}
 		began := time.Now()
 		err := e.app.WithCopies(func(dir string) error {
-			return sinks.Read(ctx, s, entry.Revision, dir, func(w sinks.Sealed) error { return e.keep(ctx, w) })
+			return sinks.Read(ctx, s, entry.Revision, dir, func(w sinks.Sealed) error { return e.storeTop(ctx, w) })
 		})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

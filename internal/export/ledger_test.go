@@ -21,7 +21,7 @@ type memory struct {
 	windows  map[analytics.Key][]entry // oldest revision first
 	counters map[string]int64
 	open     map[analytics.Key]analytics.Totals
-	pages    map[analytics.Key][]analytics.Row
+	pages    map[analytics.Key][]analytics.Record
 	aside    map[analytics.Key]analytics.Aside
 	learned  schedule.Learned
 	perPage  map[schedule.Source]int
@@ -35,7 +35,7 @@ type entry struct {
 
 func newMemory() *memory {
 	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{},
-		open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{},
+		open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Record{},
 		aside: map[analytics.Key]analytics.Aside{}, learned: schedule.Learned{}, perPage: map[schedule.Source]int{}}
 }
 
@@ -120,17 +120,10 @@ func (m *memory) SetOpen(_ context.Context, k analytics.Key, t analytics.Totals,
 	return nil
 }
 
-func (m *memory) SetPages(_ context.Context, l state.PageList) error {
+func (m *memory) SetTop(_ context.Context, l state.TopRows) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pages[l.Key] = l.Pages
-	return nil
-}
-
-func (m *memory) SetAgents(_ context.Context, l state.AgentList) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pages[l.Key] = make([]analytics.Row, len(l.Agents))
+	m.pages[l.Key] = l.Rows
 	return nil
 }
 

@@ -138,12 +138,8 @@ func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, 
 	return local(w.p.do(callOpen, func() error { return w.windowLedger.SetOpen(ctx, k, t, at) }))
 }
 
-func (w wire) SetAgents(ctx context.Context, l state.AgentList) error {
-	return local(w.p.do(callPages, func() error { return w.windowLedger.SetAgents(ctx, l) }))
-}
-
-func (w wire) SetPages(ctx context.Context, l state.PageList) error {
-	return local(w.p.do(callPages, func() error { return w.windowLedger.SetPages(ctx, l) }))
+func (w wire) SetTop(ctx context.Context, l state.TopRows) error {
+	return local(w.p.do(callPages, func() error { return w.windowLedger.SetTop(ctx, l) }))
 }
 
 func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {

@@ -141,7 +141,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		w.observe(StepRecorded, rev.Rows)
 		// CRASH: the gauges lack these pages until they are read from a sink.
 		if w.item.Newest {
-			if err := e.keep(ctx, w.file); err != nil {
+			if err := e.storeTop(ctx, w.file); err != nil {
 				return false, w.leave(err)
 			}
 		}
@@ -206,24 +206,20 @@ func (w *window) share(rev analytics.Revision) error {
 	return nil
 }
 
-// keep keeps the pages of a window with the most visitors, or its agents with the most readers.
-func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
-	rev := w.Revision()
-	switch {
-	case rev.Report == analytics.AgentsReport:
-		top, more, err := analytics.TopAgents(sinks.RowsOf[analytics.AgentRow](w), view.MaxAgents)
-		if err != nil {
-			return err
-		}
-		return e.ledger.SetAgents(ctx, state.AgentList{Key: rev.Key, Revision: rev.Number, Agents: top, More: more})
-	case rev.TotalsOnly():
+// storeTop stores the first rows of a window: the pages with the most visitors, or the agents with the most readers.
+func (e *Exporter) storeTop(ctx context.Context, w sinks.Sealed) (err error) {
+	rev, n := w.Revision(), view.MaxRows
+	if !rev.HasRows() {
 		return nil
 	}
-	top, err := analytics.Top(sinks.RowsOf[analytics.Row](w), config.MaxTopPages)
-	if err != nil {
+	if rev.Report == analytics.VisitorsReport {
+		n = config.MaxTopPages
+	}
+	top := state.TopRows{Key: rev.Key, Revision: rev.Number}
+	if top.Rows, top.More, err = rev.Report.Shape().Top(w.Rows(), n); err != nil {
 		return err
 	}
-	return e.ledger.SetPages(ctx, state.PageList{Key: rev.Key, Revision: rev.Number, Pages: top})
+	return e.ledger.SetTop(ctx, top)
 }
 
 // noteDown reports and counts the first failure of a sink, which gets nothing more in this run.

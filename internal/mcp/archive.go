@@ -317,6 +317,36 @@ func (a *assistant) agents(ctx context.Context, q agentsQuestion) (out agentsAns
 	return out, err
 }
 
+// rowsQuestion asks for rows, as [query.RowRanking] has it.
+type rowsQuestion struct {
+	series
+	Report analytics.Report `json:"report"`
+	At     *analytics.Date  `json:"at,omitempty" jsonschema:"a day of the window; of rolling windows (Nd) the last"`
+	Name   string           `json:"name,omitempty" jsonschema:"name in the rows, for its pages"`
+	Path   string           `json:"path,omitempty" jsonschema:"path of one page, for its rows"`
+	By     string           `json:"by,omitempty" jsonschema:"count of the report that ranks the rows"`
+	Prefix string           `json:"prefix,omitempty" jsonschema:"only paths that begin with this"`
+	Limit  count            `json:"limit,omitempty" jsonschema:"length of the list"`
+}
+
+type rowsAnswer struct {
+	ruled
+	query.RowsReport
+	Truncated bool `json:"truncated" jsonschema:"the list has more: count"`
+}
+
+func (a *assistant) rows(ctx context.Context, q rowsQuestion) (out rowsAnswer, err error) {
+	err = a.ask(ctx, q.series, analytics.Week, func(from sinks.Sink, s query.Selection) error {
+		all, err := query.Rows(ctx, from, query.Choice{Selection: s, At: q.At, Today: analytics.DateOf(a.Now())},
+			query.RowRanking{Report: q.Report, By: q.By, Name: q.Name, Path: q.Path, Prefix: q.Prefix, N: int(q.Limit)})
+		if err == nil {
+			out = rowsAnswer{ruled{agentRule}, all[0], int64(len(all[0].Rows)) < all[0].Count}
+		}
+		return err
+	})
+	return out, err
+}
+
 type agentHistoryQuestion struct {
 	historyQuestion
 	Agent string `json:"agent,omitempty" jsonschema:"name of the agent, as the tool agents has it"`

@@ -20,6 +20,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/query"
 )
 
 // add adds a tool. Its schemas come from the types.
@@ -61,6 +62,13 @@ func schemaOf[T any]() *jsonschema.Resolved {
 	return ready
 }
 
+func reportNames() (names []any) {
+	for _, r := range analytics.Reports {
+		names = append(names, r.String())
+	}
+	return names
+}
+
 // schemas are those of the types that do not say enough by themselves.
 var schemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[analytics.Date](): {Type: "string", Format: "date"},
@@ -73,7 +81,8 @@ var schemas = map[reflect.Type]*jsonschema.Schema{
 		Type: "string", Enum: []any{"top", "rising", "falling"}, Default: json.RawMessage(`"top"`),
 		Description: "which pages: the most read, or those that rose or fell most since the window compared with",
 	},
-	reflect.TypeFor[analytics.Report](): {Type: "string", Enum: []any{"visitors", "agents"}},
+	reflect.TypeFor[analytics.Report](): {Type: "string", Enum: reportNames()},
+	reflect.TypeFor[query.RankedRow]():  {Type: "object"},
 	reflect.TypeFor[agentList](): {
 		Type: "string", Enum: []any{"agents", "pages", "misses"},
 		Description: "agents of the site, pages of one agent, or paths that are not there; default: agents, or pages " +

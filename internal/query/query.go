@@ -80,8 +80,8 @@ type series struct {
 // read. A longer window has at least the pages of a shorter one, which tells what they cost.
 func (s Selection) totalsOnly(ctx context.Context, from sinks.Sink, rev analytics.Revision) error {
 	shown := "`docgauge history --window %s` shows the totals"
-	if s.report == analytics.AgentsReport {
-		shown = "`docgauge top --by agent --window %s` shows the agents of the site"
+	if s.report.Shape().Site {
+		shown = "`docgauge top --by " + s.report.Shape().Noun() + " --window %s` shows the " + s.report.String() + " of the site"
 	}
 	var most int64
 	for other, err := range s.list(ctx, from, sinks.Scope{Projects: []string{rev.Project}}) {
@@ -282,11 +282,24 @@ func EachRow(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do f
 // each is [EachRow] of a report.
 func each[R analytics.RowType](
 	ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(R) bool,
-) (err error) {
+) error {
 	rows, done, err := windowOf[R](ctx, from, rev)
 	if err != nil {
 		return err
 	}
+	return forEachOf(rows, done, do)
+}
+
+// eachRecord is [EachRow] of any report.
+func eachRecord(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(analytics.Record) bool) error {
+	rows, done, err := recordsOf(ctx, from, rev, sinks.Sealed.Rows)
+	if err != nil {
+		return err
+	}
+	return forEachOf(rows, done, do)
+}
+
+func forEachOf[R any](rows iter.Seq2[R, error], done func() error, do func(R) bool) (err error) {
 	defer func() { err = errors.Join(err, done()) }()
 	for row, err := range rows {
 		if err != nil || !do(row) {
@@ -300,13 +313,20 @@ func each[R analytics.RowType](
 func windowOf[R analytics.RowType](
 	ctx context.Context, from sinks.Sink, rev *analytics.Revision,
 ) (iter.Seq2[R, error], func() error, error) {
+	return recordsOf(ctx, from, rev, sinks.RowsOf[R])
+}
+
+// recordsOf is windowOf for the rows that a function returns.
+func recordsOf[R any](
+	ctx context.Context, from sinks.Sink, rev *analytics.Revision, rows func(sinks.Sealed) iter.Seq2[R, error],
+) (iter.Seq2[R, error], func() error, error) {
 	w, done, err := Open(ctx, from, *rev, "docgauge-query")
 	if err != nil {
 		return nil, nil, err
 	}
 	*rev = w.Revision()
 	all := func(yield func(R, error) bool) {
-		for row, err := range sinks.RowsOf[R](w) {
+		for row, err := range rows(w) {
 			if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 				err = fmt.Errorf("%s in %s: %w", rev.Key, from.Location(), err)
 			}

@@ -96,6 +96,9 @@ type partlyKnown interface{ Unknown(column string) bool }
 // nor is a number of a struct that is not there, nor what [partlyKnown] says. Fields with the
 // tag api:"-" are left out.
 func Columns(row any) (out []Column) {
+	if own, ok := row.(interface{ Columns() []Column }); ok {
+		return own.Columns()
+	}
 	says, _ := row.(partlyKnown)
 	of := reflect.ValueOf(row)
 	for _, field := range reflect.VisibleFields(of.Type()) {

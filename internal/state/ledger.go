@@ -238,8 +238,7 @@ func (db *DB) Disbelieve(ctx context.Context, latest time.Time) (n int64, err er
 			WHERE exported_at <> ?1 AND (exported_at > ?2 OR window_end > ?3)`,
 			analytics.Unbelieved.UnixMicro(), latest.UnixMicro(), day)
 		if n > 0 {
-			t.exec(`DELETE FROM newest_pages WHERE window_end > ?`, day)
-			t.exec(`DELETE FROM newest_agents WHERE window_end > ?`, day)
+			t.exec(`DELETE FROM newest_windows WHERE window_end > ?`, day)
 		}
 	})
 	return n, err

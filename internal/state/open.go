@@ -43,13 +43,19 @@ var (
 
 // firstSchema is the number of the schema of docgauge 0.1.0. Development versions before it had
 // numbers up to 13.
-const firstSchema = 102
+const firstSchema = 103
 
 //go:embed schema.sql
 var schemaText string
 
-var schema = strings.ReplaceAll(schemaText, "{totals}", strings.Join(analytics.TotalsNames(), " INTEGER NOT NULL, ")+
-	" INTEGER NOT NULL,")
+var schema = func() string {
+	var record []string
+	for name, kind := range recordColumns() {
+		record = append(record, name+" "+kind+" NOT NULL,")
+	}
+	return strings.NewReplacer("{record}", strings.Join(record, " "),
+		"{totals}", strings.Join(analytics.TotalsNames(), " INTEGER NOT NULL, ")+" INTEGER NOT NULL,").Replace(schemaText)
+}()
 
 // migrations bring a database from firstSchema to the schema of this version, one step each.
 var migrations []string

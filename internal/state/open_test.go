@@ -362,7 +362,7 @@ func TestMigration(t *testing.T) {
 	before := listing(t, dir)
 	for _, opens := range []func(string) (*state.DB, error){state.OpenExisting, state.OpenUnmigrated} {
 		_, err := opens(dir)
-		wantMessage(t, err, dir, "an older docgauge", "schema 102", "has 104", "docgauge export")
+		wantMessage(t, err, dir, "an older docgauge", "schema 103", "has 105", "docgauge export")
 	}
 	same(t, before, listing(t, dir))
 	// holds takes a lock as the process of a docgauge with the given newest schema does.
@@ -381,7 +381,7 @@ func TestMigration(t *testing.T) {
 		if !errors.Is(err, state.ErrLocked) {
 			t.Errorf("Open beside %s: %v", name, err)
 		}
-		wantMessage(t, err, name, "process 4711", "schema 102", "restart it")
+		wantMessage(t, err, name, "process 4711", "schema 103", "restart it")
 		check(t, holder.Close())
 	}
 	if got := userVersion(t, dir); got != state.FirstSchema {

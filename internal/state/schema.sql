@@ -1,4 +1,4 @@
--- The schema of the state as of docgauge 0.1.0, which is number 102; migrations.go has what came
+-- The schema of the state as of docgauge 0.1.0, which is number 103; migrations.go has what came
 -- later. Dates are days since 1970-01-01, times are microseconds since 1970-01-01T00:00:00Z. {totals} stands
 -- for a column for each count of analytics.Totals.
 
@@ -63,48 +63,25 @@ CREATE TABLE open_windows (
   PRIMARY KEY (project, granularity)
 ) STRICT, WITHOUT ROWID;
 
--- The pages with the most visitors of the newest window, and the reading they are from, for gauges
--- only.
-CREATE TABLE newest_pages (
+-- The first rows of the newest window of each report, and the reading they are from, for gauges only.
+CREATE TABLE newest_windows (
   project      TEXT    NOT NULL,
   granularity  TEXT    NOT NULL,
   window_start INTEGER NOT NULL,
   window_end   INTEGER NOT NULL,
+  report       INTEGER NOT NULL,
   revision     INTEGER NOT NULL,
-  PRIMARY KEY (project, granularity)
+  more         INTEGER NOT NULL, -- the number of rows besides top_rows
+  PRIMARY KEY (report, project, granularity)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE pages (
+CREATE TABLE top_rows (
   project     TEXT    NOT NULL,
   granularity TEXT    NOT NULL,
-  place       INTEGER NOT NULL, -- 0 is the page with the most visitors
-  path        TEXT    NOT NULL,
-  {totals}
-  PRIMARY KEY (project, granularity, place)
-) STRICT, WITHOUT ROWID;
-
--- The agents with the most readers of the newest window of the report of agents, and how many it has
--- besides, for gauges only.
-CREATE TABLE newest_agents (
-  project      TEXT    NOT NULL,
-  granularity  TEXT    NOT NULL,
-  window_start INTEGER NOT NULL,
-  window_end   INTEGER NOT NULL,
-  revision     INTEGER NOT NULL,
-  more         INTEGER NOT NULL,
-  PRIMARY KEY (project, granularity)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE agents (
-  project     TEXT    NOT NULL,
-  granularity TEXT    NOT NULL,
-  place       INTEGER NOT NULL, -- 0 is the agent with the most readers
-  agent       TEXT    NOT NULL,
-  class       TEXT    NOT NULL,
-  audience    TEXT    NOT NULL,
-  visitors    INTEGER NOT NULL,
-  requests    INTEGER NOT NULL,
-  PRIMARY KEY (project, granularity, place)
+  report      INTEGER NOT NULL,
+  place       INTEGER NOT NULL, -- 0 is the row with the most visitors
+  {record}
+  PRIMARY KEY (report, project, granularity, place)
 ) STRICT, WITHOUT ROWID;
 
 -- What was learned about the windows of a report of each project and granularity, such as how often in

@@ -3,7 +3,8 @@ package state
 import (
 	"context"
 	"database/sql"
-	"strings"
+	"iter"
+	"strconv"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -79,114 +80,80 @@ func (db *DB) PageSizes(ctx context.Context) ([]PageSize, error) {
 		`SELECT * FROM page_sizes`)
 }
 
-// PageList is the pages with the most visitors in one reading of a window, in order.
-type PageList struct {
+// TopRows are the first rows of a reading of a window, in the order of [analytics.Shape.Top], and how many others it
+// has.
+type TopRows struct {
 	analytics.Key
 	Revision int32
-	Pages    []analytics.Row
-}
-
-// SetPages keeps the pages with the most visitors of a reading, for the gauges, in place of those
-// of an older window of its project and granularity or of an older reading. If a newer one is kept
-// it changes nothing.
-func (db *DB) SetPages(ctx context.Context, l PageList) error {
-	return db.write(ctx, func(t *tx) {
-		newest := t.exec(`INSERT INTO newest_pages VALUES (?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE
-			SET window_start = ?3, window_end = ?4, revision = ?5
-			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?5`, days(l.Key, l.Revision)...) > 0
-		if !newest {
-			return
-		}
-		t.exec(`DELETE FROM pages WHERE project = ? AND granularity = ?`, l.Project, l.Granularity)
-		for i, p := range l.Pages {
-			values := append([]any{l.Project, l.Granularity, i, p.Path}, p.Totals.Values()...)
-			t.exec(`INSERT INTO pages VALUES `+marks(values), values...)
-		}
-	})
-}
-
-// Pages returns the pages kept, at most n of each project and granularity, in key order.
-func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
-	type row struct {
-		list   PageList
-		path   sql.NullString
-		totals analytics.Totals
-	}
-	columns := func(r *row) []any {
-		return daysColumns(&r.list.Key, append([]any{&r.list.Revision, &r.path}, r.totals.Pointers()...)...)
-	}
-	totals := "ifnull(p." + strings.Join(analytics.TotalsNames(), ", 0), ifnull(p.") + ", 0)"
-	var out []PageList
-	err := scan(ctx, db.sql, columns, func(r row) {
-		if len(out) == 0 || out[len(out)-1].Key != r.list.Key {
-			out = append(out, r.list)
-		}
-		if r.path.Valid {
-			last := &out[len(out)-1]
-			last.Pages = append(last.Pages, analytics.Row{Path: r.path.String, Totals: r.totals})
-		}
-	}, `
-		SELECT w.*, p.path, `+totals+`
-		FROM newest_pages w LEFT JOIN pages p
-		  ON p.project = w.project AND p.granularity = w.granularity AND p.place < ?
-		ORDER BY w.project, w.granularity, p.place`, n)
-	return out, db.wrap(ctx, err)
-}
-
-// AgentList is the agents with the most readers in one reading of a window, in order, and how many it
-// has besides.
-type AgentList struct {
-	analytics.Key
-	Revision int32
-	Agents   []analytics.AgentRow
+	Rows     []analytics.Record
 	More     int
 }
 
-// SetAgents keeps the agents of a reading, for the gauges, as [DB.SetPages] keeps pages.
-func (db *DB) SetAgents(ctx context.Context, l AgentList) error {
+// SetTop keeps the first rows of a reading, for the gauges, in place of those of an older window of its report,
+// project and granularity or of an older reading. If a newer one is kept it changes nothing.
+func (db *DB) SetTop(ctx context.Context, l TopRows) error {
 	return db.write(ctx, func(t *tx) {
-		newest := t.exec(`INSERT INTO newest_agents VALUES (?1,?2,?3,?4,?5,?6) ON CONFLICT DO UPDATE
-			SET window_start = ?3, window_end = ?4, revision = ?5, more = ?6
-			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?5`, days(l.Key, l.Revision, l.More)...) > 0
+		newest := t.exec(`INSERT INTO newest_windows VALUES (?1,?2,?3,?4,?5,?6,?7) ON CONFLICT DO UPDATE
+			SET window_start = ?3, window_end = ?4, revision = ?6, more = ?7
+			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?6`, window(l.Key, l.Revision, l.More)...) > 0
 		if !newest {
 			return
 		}
-		t.exec(`DELETE FROM agents WHERE project = ? AND granularity = ?`, l.Project, l.Granularity)
-		for i, a := range l.Agents {
-			t.exec(`INSERT INTO agents VALUES (?,?,?,?,?,?,?,?)`,
-				l.Project, l.Granularity, i, a.Agent, a.Class, a.Audience, a.Visitors, a.Requests)
+		t.exec(`DELETE FROM top_rows WHERE project = ? AND granularity = ? AND report = ?`, l.Project, l.Granularity,
+			l.Report)
+		for i, row := range l.Rows {
+			values := append([]any{l.Project, l.Granularity, l.Report, i}, row.Fields().All()...)
+			t.exec(`INSERT INTO top_rows VALUES `+marks(values), values...)
 		}
 	})
 }
 
-// Agents returns the agents kept, of each project and granularity, in key order.
-func (db *DB) Agents(ctx context.Context) ([]AgentList, error) {
+// Top returns the rows kept, at most n of each report, project and granularity, in key order.
+func (db *DB) Top(ctx context.Context, n int) (out []TopRows, err error) {
 	type row struct {
-		list                   AgentList
-		agent, class, audience sql.NullString
-		visitors, requests     sql.NullInt64
+		list   TopRows
+		place  sql.NullInt64
+		record analytics.Record
 	}
 	columns := func(r *row) []any {
-		return daysColumns(&r.list.Key, &r.list.Revision, &r.list.More, &r.agent, &r.class, &r.audience, &r.visitors,
-			&r.requests)
+		return windowColumns(&r.list.Key, append([]any{&r.list.Revision, &r.list.More, &r.place},
+			r.record.Fields().All()...)...)
 	}
-	var out []AgentList
-	err := scan(ctx, db.sql, columns, func(r row) {
-		r.list.Report = analytics.AgentsReport
+	var values string
+	for name, kind := range recordColumns() {
+		values += ", ifnull(t." + name + ", " + map[string]string{"TEXT": "''", "INTEGER": "0"}[kind] + ")"
+	}
+	err = scan(ctx, db.sql, columns, func(r row) {
 		if len(out) == 0 || out[len(out)-1].Key != r.list.Key {
 			out = append(out, r.list)
 		}
-		if r.agent.Valid {
+		if r.place.Valid {
 			last := &out[len(out)-1]
-			last.Agents = append(last.Agents, analytics.AgentRow{Agent: r.agent.String, Class: r.class.String,
-				Audience: analytics.Audience(r.audience.String), Found: true,
-				Visitors: r.visitors.Int64, Requests: r.requests.Int64})
+			last.Rows = append(last.Rows, r.record)
 		}
 	}, `
-		SELECT w.*, a.agent, a.class, a.audience, a.visitors, a.requests
-		FROM newest_agents w LEFT JOIN agents a USING (project, granularity)
-		ORDER BY w.project, w.granularity, a.place`)
+		SELECT w.*, t.place`+values+`
+		FROM newest_windows w LEFT JOIN top_rows t
+		  ON t.project = w.project AND t.granularity = w.granularity AND t.report = w.report AND t.place < ?
+		ORDER BY w.report, w.project, w.granularity, t.place`, n)
 	return out, db.wrap(ctx, err)
+}
+
+// recordColumns are the columns of a record, whatever its report, and their types.
+func recordColumns() iter.Seq2[string, string] {
+	return func(yield func(name, kind string) bool) {
+		f := new(analytics.Record).Fields()
+		for _, of := range []struct {
+			name, kind string
+			n          int
+		}{{"text_", "TEXT", len(f.Texts)}, {"truth_", "INTEGER", len(f.Truths)}, {"count_", "INTEGER", len(f.Counts)}} {
+			for i := range of.n {
+				if !yield(of.name+strconv.Itoa(i), of.kind) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Reading is a reading of windows that were named by their dates. It continues over several runs.

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -42,27 +43,6 @@ func TestWhatWasLearned(t *testing.T) {
 	same(t, []analytics.Aside{aside(agents, 7), aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
 }
 
-// TestAgents: the agents of the newest reading are kept, of each granularity.
-func TestAgents(t *testing.T) {
-	dir := t.TempDir()
-	db := open(t, dir)
-	list := func(n, readers int) state.AgentList {
-		k := day(n)
-		k.Report = analytics.AgentsReport
-		return state.AgentList{Key: k, Revision: int32(readers), More: n, Agents: []analytics.AgentRow{
-			{Agent: "claude", Class: "coding", Audience: analytics.AI, Found: true, Visitors: int64(readers), Requests: 7},
-			{Agent: "claude", Class: "coding", Audience: "neither", Found: true, Visitors: 1, Requests: 1},
-		}}
-	}
-	none := list(2, 9)
-	none.Granularity, none.Agents = analytics.Week, nil
-	for _, l := range []state.AgentList{list(2, 1), list(1, 5), list(2, 2), none, list(2, 1)} {
-		check(t, db.SetAgents(t.Context(), l))
-	}
-	check(t, db.Close())
-	same(t, []state.AgentList{list(2, 2), none}, must(open(t, dir).Agents(t.Context()))(t))
-}
-
 func TestOpenWindows(t *testing.T) {
 	db := open(t, t.TempDir())
 	month := day(1)
@@ -76,21 +56,46 @@ func TestOpenWindows(t *testing.T) {
 	}, must(db.OpenWindows(t.Context()))(t))
 }
 
+// TestTop: the rows of the newest reading are kept, of each report and granularity.
+func TestTop(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	list := func(n, readers int) state.TopRows {
+		k := day(n)
+		k.Report = analytics.AgentsReport
+		row := analytics.AgentRow{Agent: "claude", Class: "coding", Audience: analytics.AI, Found: true,
+			Visitors: int64(readers), Requests: 7}
+		other := row
+		other.Audience, other.Visitors = "neither", 1
+		return state.TopRows{Key: k, Revision: int32(readers), More: n,
+			Rows: []analytics.Record{analytics.RecordOf(row), analytics.RecordOf(other)}}
+	}
+	none, pages := list(2, 9), list(1, 3)
+	none.Granularity, none.Rows = analytics.Week, nil
+	pages.Report = analytics.VisitorsReport
+	for _, l := range []state.TopRows{list(2, 1), list(1, 5), list(2, 2), none, list(2, 1), pages} {
+		check(t, db.SetTop(t.Context(), l))
+	}
+	check(t, db.Close())
+	same(t, []state.TopRows{pages, list(2, 2), none}, must(open(t, dir).Top(t.Context(), 9))(t))
+}
+
 func TestPages(t *testing.T) {
 	db := open(t, t.TempDir())
-	first := []analytics.Row{{Path: "/b", Totals: analytics.Totals{Human: 3, AI: 2, Total: 4}},
-		{Path: "/a", Totals: analytics.Totals{Total: 1}}}
-	second := []analytics.Row{{Path: "/c\"\n", Totals: analytics.Totals{Total: 9}}}
+	row := func(path string, n int64) analytics.Record {
+		return analytics.RecordOf(analytics.Row{Path: path, Totals: analytics.Totals{Human: 3, AI: 2, Total: n}})
+	}
+	first, second := []analytics.Record{row("/b", 4), row("/a", math.MaxInt64)}, []analytics.Record{row("/c\"\n", 9)}
 	newest, other := revision(day(4), 2), revision(day(1), 1)
 	other.Project = "prj_b"
-	set := func(rev analytics.Revision, pages []analytics.Row) {
+	set := func(rev analytics.Revision, rows []analytics.Record) {
 		t.Helper()
-		check(t, db.SetPages(t.Context(), state.PageList{Key: rev.Key, Revision: rev.Number, Pages: pages}))
+		check(t, db.SetTop(t.Context(), state.TopRows{Key: rev.Key, Revision: rev.Number, Rows: rows}))
 	}
-	want := func(n int, number int32, pages []analytics.Row) {
+	want := func(n int, number int32, rows []analytics.Record) {
 		t.Helper()
-		same(t, []state.PageList{{Key: newest.Key, Revision: number, Pages: pages}, {Key: other.Key, Revision: 1}},
-			must(db.Pages(t.Context(), n))(t))
+		same(t, []state.TopRows{{Key: newest.Key, Revision: number, Rows: rows}, {Key: other.Key, Revision: 1}},
+			must(db.Top(t.Context(), n))(t))
 	}
 	set(revision(day(3), 7), first)
 	set(newest, first)

@@ -32,8 +32,8 @@ type Snapshot struct {
 	Windows []Window
 	// Open are the newest readings of the running windows.
 	Open []analytics.OpenWindow
-	// Agents are the newest complete windows of the report of agents.
-	Agents []AgentWindow
+	// Others are the newest complete windows of the reports besides visitors.
+	Others []RowsWindow
 
 	// Due counts the complete windows that are due, for each project, granularity and
 	// possible reason, including 0.
@@ -148,16 +148,15 @@ type Window struct {
 	MovedRows, RepeatedRows int64
 }
 
-// MaxAgents is the most agents of a window that are shown by name.
-const MaxAgents = 40
+// MaxRows is the most rows of a window of a report besides visitors that are shown by name.
+const MaxRows = 40
 
-// AgentWindow is the newest reading of a complete window of the report of agents.
-type AgentWindow struct {
+// RowsWindow is the newest reading of a complete window of a report besides visitors.
+type RowsWindow struct {
 	analytics.Revision
-	// Agents are those of the site with the most readers: largest first. More is how many others
-	// it has.
-	Agents []analytics.AgentRow
-	More   int
+	// Rows are the first ones of [analytics.Shape.Top]. More is how many others it has.
+	Rows []analytics.Record
+	More int
 }
 
 // Due is how many windows are due for one reason: missing, settle or unverified.

@@ -61,6 +61,11 @@ func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Hand
 		{name: "outcomes", rows: "readers after each merge, by page and audience, the newest merge first",
 			parameters: []string{"project"}, limit: 100, empty: apiEffect{}, find: effectRows},
 	}
+	for _, report := range analytics.Reports {
+		if report != analytics.VisitorsReport && report != analytics.AgentsReport {
+			endpoints = append(endpoints, archive.endpointsOf(report)...)
+		}
+	}
 	handlers := map[string]http.Handler{apiRoot: apiIndex(endpoints)}
 	for _, e := range endpoints {
 		e.current = current
@@ -105,6 +110,11 @@ func (all apiIndex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d := described{Path: apiRoot + e.name, Rows: e.rows}
 		for _, name := range e.known() {
 			p := parameter{name, parameters[name]}
+			if e.report != 0 && name == e.report.Shape().Noun() {
+				p.Text = "name in the rows of the report " + e.report.String()
+			} else if e.report != 0 && name == "by" {
+				p.Text = "the count that ranks: " + strings.Join(e.report.Shape().Names(analytics.Count), ", ")
+			}
 			if name == "limit" {
 				p.Text += fmt.Sprintf(" (%d)", e.limit)
 			}
@@ -137,6 +147,8 @@ type endpoint struct {
 	// empty is a row without values.
 	empty any
 	find  finder
+	// report is the report whose rows are listed, of lists that all reports have; else 0.
+	report analytics.Report
 }
 
 // finder returns rows of one type, and whether there are more after them.
@@ -156,6 +168,7 @@ type question struct {
 	at, from, to  *analytics.Date
 	ranking       query.Ranking
 	agents        query.AgentRanking // of questions about agents
+	rows          query.RowRanking   // of questions about rows of other reports
 	// today is the day of the snapshot.
 	today analytics.Date
 }
@@ -209,7 +222,7 @@ func serve(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
 
 // read parses a request.
 func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error) {
-	if q, err = readQuestion(r.URL.RawQuery, e.known(), e.limit); err != nil {
+	if q, err = readQuestion(r.URL.RawQuery, e.known(), e.limit, e.report); err != nil {
 		return q, err
 	}
 	q.today = analytics.DateOf(s.At)
@@ -224,7 +237,7 @@ func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error
 
 // readQuestion parses a query with known parameters. It refuses others: a misspelt filter must not be
 // answered with everything.
-func readQuestion(raw string, known []string, limit int) (q question, err error) {
+func readQuestion(raw string, known []string, limit int, report analytics.Report) (q question, err error) {
 	if q.values, err = url.ParseQuery(raw); err != nil {
 		return q, fmt.Errorf("query: %.200q cannot be read", raw)
 	}
@@ -283,6 +296,14 @@ func readQuestion(raw string, known []string, limit int) (q question, err error)
 	}
 	if q.from != nil && q.to != nil && *q.from >= *q.to {
 		return q, fmt.Errorf("from %s, to %s: want from before to", *q.from, *q.to)
+	}
+	if report != 0 {
+		q.rows = query.RowRanking{Report: report, By: get("by"), Name: get(report.Shape().Noun()), Path: get("path"),
+			Prefix: get("prefix"), N: q.limit, Offset: q.offset}
+		if slices.Contains(known, "offset") { // a history has the rows of a name on a page
+			q.rows, err = q.rows.Complete()
+		}
+		return q, err
 	}
 	if slices.Contains(known, "agent") {
 		q.agents = query.AgentRanking{List: query.AgentList(get("list")), By: query.AgentOrder(get("by")),

@@ -170,7 +170,7 @@ func cellsOf(s schedule.Series, known windows, o ReportOptions) []view.Cell {
 // the one that it is compared with, nil where those are not known. Totals of agents are enough.
 func compared(g view.Grid, against Comparison) (newest, before *analytics.Revision) {
 	unknown := func(r *analytics.Revision) bool {
-		return r == nil || g.Report == analytics.VisitorsReport && r.TotalsOnly()
+		return r == nil || !r.HasRows()
 	}
 	if newest = g.Newest; unknown(newest) {
 		return nil, nil
@@ -189,6 +189,15 @@ func readPages(
 	p = &Pages{Newest: newest, Before: before}
 	if newest.Report == analytics.VisitorsReport {
 		p.Movers, err = query.Compare(ctx, from, before, newest, query.Ranking{By: analytics.Everyone, N: n})
+		return p, err
+	}
+	if newest.Report != analytics.AgentsReport {
+		ranking, err := query.RowRanking{Report: newest.Report, N: maxReportAgents}.Complete()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := query.CompareRows(ctx, from, before, newest, ranking)
+		p.Rows = &rows
 		return p, err
 	}
 	for list, to := range map[query.AgentList]**query.AgentsReport{query.SiteAgents: &p.Agents, query.Misses: &p.Misses} {

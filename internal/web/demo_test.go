@@ -41,20 +41,23 @@ func figures(g view.Grid) string {
 // demoSnapshot is two projects after some months: one was read for long, the other since
 // September. Much waits, some windows are skipped, a sink is down.
 // demoAgents are windows of agents of the first project.
-func demoAgents() []view.AgentWindow {
+func demoAgents() []view.RowsWindow {
 	to := analytics.DateOf(now)
-	w := view.AgentWindow{More: 23, Agents: []analytics.AgentRow{
+	w := view.RowsWindow{More: 23}
+	for _, row := range []analytics.AgentRow{
 		{Agent: "browser", Class: "human", Audience: analytics.Human, Visitors: 12345, Requests: 43210},
 		{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 1203, Requests: 9871},
 		{Agent: "ChatGPT-User", Class: "answers", Audience: analytics.AI, Visitors: 41, Requests: 8123},
 		{Agent: "unnamed", Class: "coding", Audience: analytics.AI, Visitors: 350, Requests: 1022},
 		{Agent: "<b>evil</b>\u202e", Class: "tool", Audience: "neither", Visitors: 3, Requests: 3},
-	}}
+	} {
+		w.Rows = append(w.Rows, analytics.RecordOf(row))
+	}
 	w.Key = analytics.Key{Project: "prj_docs_main", Granularity: analytics.Day, Report: analytics.AgentsReport,
 		Window: analytics.Window{From: to - 1, To: to}}
 	week := w
 	week.Granularity, week.From = analytics.Week, to-7
-	return []view.AgentWindow{w, week}
+	return []view.RowsWindow{w, week}
 }
 
 func demoSnapshot() *view.Snapshot {
@@ -78,7 +81,7 @@ func demoSnapshot() *view.Snapshot {
 					"windows wait in the spool and are delivered by the next export"},
 		},
 		Finish: now.Add(3 * time.Hour),
-		Agents: demoAgents(),
+		Others: demoAgents(),
 		Due: []view.Due{
 			{Project: "prj_docs_main", Granularity: analytics.Day, Reason: "missing", Count: 9},
 			{Project: "prj_docs_main", Granularity: analytics.Day, Reason: "settle"},

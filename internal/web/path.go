@@ -79,6 +79,7 @@ type pathPage struct {
 	Newest  *pathWindow // with numbers
 	Rank    *query.RankedPage
 	Agents  *agentList // that read the page; nil: no window of agents is known
+	Rows    []*rowList // of other reports
 	Pages   int64      // of the window of the rank
 	Ranked  string
 	Chart   *chart
@@ -129,7 +130,7 @@ func (h *pathHandler) answer(r *http.Request) (*pathPage, int) {
 		return fail(http.StatusServiceUnavailable, "docgauge is starting and reads its ledger: try again in a few seconds.")
 	}
 	p.Made = momentOf(s.At, s.At)
-	q, err := readQuestion(r.URL.RawQuery, []string{"project", "path", "window"}, 1)
+	q, err := readQuestion(r.URL.RawQuery, []string{"project", "path", "window"}, 1, 0)
 	switch {
 	case err != nil:
 		return fail(http.StatusBadRequest, err.Error()+".")
@@ -214,7 +215,7 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 	if len(top[0].Pages) > 0 {
 		p.Rank = &top[0].Pages[0]
 	}
-	if err := p.readAgents(ctx, from, choice, of); err != nil {
+	if err := cmp.Or(p.readAgents(ctx, from, choice, of), p.readRows(ctx, from, choice, of)); err != nil {
 		return err
 	}
 	grid := view.Grid{Project: p.Project, Granularity: p.Granularity}
@@ -253,6 +254,27 @@ func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.Choi
 	}
 	for i := range all {
 		p.Agents = agentListOf(&Pages{Agents: &all[i]}, "agents", "", maxReportAgents)
+	}
+	return nil
+}
+
+// readRows asks the archive for the rows of other reports.
+func (p *pathPage) readRows(ctx context.Context, from sinks.Sink, o query.Choice, of view.Project) error {
+	for _, g := range of.Others {
+		if p.Path == "" || g.Report == analytics.AgentsReport || g.Granularity != p.Granularity || g.Newest == nil {
+			continue
+		}
+		all, err := query.Rows(ctx, from, o, query.RowRanking{Report: g.Report, Path: p.Path, N: maxReportAgents})
+		_, none := errors.AsType[query.NoAnswerError](err)
+		_, unknown := errors.AsType[query.UnknownProjectError](err)
+		if err != nil && !none && !unknown {
+			return err
+		}
+		for i := range all {
+			if l := rowListOf(&all[i], g.Report.String(), maxReportAgents); l != nil {
+				p.Rows = append(p.Rows, l)
+			}
+		}
 	}
 	return nil
 }

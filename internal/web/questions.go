@@ -181,3 +181,62 @@ func (a Archive) agentHistory(ctx context.Context, s *view.Snapshot, q question)
 	})
 	return out, false, err
 }
+
+// endpointsOf are the lists of a report that has no list of another kind: its rows, and their history.
+func (a Archive) endpointsOf(report analytics.Report) []endpoint {
+	rows := endpoint{name: report.String(), rows: report.Shape().About, limit: 20, report: report,
+		parameters: []string{"project", "window", "at", "from", "to", "by", "prefix", "path", "offset"},
+		empty:      query.RankedRow{Key: analytics.Key{Report: report}}, find: a.rows}
+	history := endpoint{name: report.String() + "_history", rows: report.Shape().About + ", oldest first", limit: 30,
+		report: report, parameters: []string{"project", "window", "path", "from", "to"},
+		empty: query.RowHistoryWindow{Key: analytics.Key{Report: report}}, find: a.rowHistory}
+	if report.Shape().Site {
+		rows.parameters = append(rows.parameters, report.Shape().Noun())
+		history.parameters = append(history.parameters, report.Shape().Noun())
+	}
+	return []endpoint{rows, history}
+}
+
+// rows returns rows of a report.
+func (a Archive) rows(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+	q.window = cmp.Or(q.window, newestKind(s, q.rows.Report))
+	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+		all, err := query.Rows(ctx, from, query.Choice{Selection: selection, At: q.at, Since: q.from, Until: q.to,
+			Today: q.today}, q.rows)
+		for _, r := range all {
+			rows := r.Table()
+			out = append(out, rows...)
+			more = more || int64(q.offset+len(rows)) < r.Count
+		}
+		return err
+	})
+	return out, more, err
+}
+
+// newestKind is week, or the first granularity of which a report has a window if it has none of weeks.
+func newestKind(s *view.Snapshot, report analytics.Report) analytics.Granularity {
+	kinds := []analytics.Granularity{}
+	for _, w := range s.Others {
+		if w.Report == report {
+			kinds = append(kinds, w.Granularity)
+		}
+	}
+	if len(kinds) == 0 || slices.Contains(kinds, analytics.Week) {
+		return analytics.Week
+	}
+	return kinds[0]
+}
+
+// rowHistory returns the windows of rows of a name, or of a page or the site.
+func (a Archive) rowHistory(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+	q.window = cmp.Or(q.window, analytics.Day)
+	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+		all, err := query.RowHistories(ctx, from, q.rows.Report, q.rows.Name, query.HistoryOptions{Selection: selection,
+			Page: q.path, Last: q.limit, Since: q.from, Until: q.to, Today: q.today})
+		for _, h := range all {
+			out = append(out, h.Table()...)
+		}
+		return err
+	})
+	return out, false, err
+}

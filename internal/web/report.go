@@ -64,6 +64,8 @@ type Pages struct {
 	// Agents are those of a window of agents, Misses what they asked for that is not there; nil: only totals
 	// were read.
 	Agents, Misses *query.AgentsReport
+	// Rows are those of a window of another report.
+	Rows *query.RowsReport
 }
 
 // Write writes the file. Nothing is written if it cannot be made.
@@ -115,6 +117,7 @@ type reportSeries struct {
 	Lists     []pageList
 	Before    string     // the window that pages are compared with
 	Agents    *agentList // nil: no window of agents was read
+	Rows      []*rowList // of other reports
 }
 
 // reportQueue summarizes the agent's jobs.
@@ -220,7 +223,12 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 			}
 		}
 		for _, o := range project.Others {
-			if o.Granularity == g.Granularity && o.Newest != nil {
+			if p := r.Pages[newestKey(o)]; p != nil && p.Rows != nil && o.Granularity == g.Granularity {
+				if l := rowListOf(p.Rows, fmt.Sprint(s.ID, o.Report), maxReportAgents); l != nil {
+					s.Rows = append(s.Rows, l)
+				}
+			}
+			if o.Report == analytics.AgentsReport && o.Granularity == g.Granularity && o.Newest != nil {
 				s.Agents = agentListOf(r.Pages[o.Newest.Key], fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
 			}
 		}
@@ -230,6 +238,14 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 		v.Series[leading].Open, v.Lead = true, v.Series[leading].Card
 	}
 	return v
+}
+
+// newestKey is the window of the newest reading of a grid.
+func newestKey(g view.Grid) (key analytics.Key) {
+	if g.Newest != nil {
+		key = g.Newest.Key
+	}
+	return key
 }
 
 // linked is the project whose pages lead to their numbers; empty: there is no server that has them.

@@ -297,8 +297,8 @@ func TestReportAgents(t *testing.T) {
 	r, err := web.ReadReport(t.Context(), sink, web.ReportOptions{Now: monday.Time().Add(time.Hour), Pages: 9})
 	must(t, err)
 	s := &view.Snapshot{At: r.Made, Projects: r.Projects}
-	s.Agents = []view.AgentWindow{{Revision: *s.Projects[0].Others[0].Newest, Agents: []analytics.AgentRow{
-		{Agent: "Claude-User", Class: "answers", Audience: "ai", Visitors: 200, Requests: 1554}}}}
+	s.Others = []view.RowsWindow{{Revision: *s.Projects[0].Others[0].Newest, Rows: []analytics.Record{analytics.RecordOf(
+		analytics.AgentRow{Agent: "Claude-User", Class: "answers", Audience: "ai", Visitors: 200, Requests: 1554})}}}
 	live := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
 	must(t, live.Refresh(t.Context(), s, []sinks.Sink{sink}))
 	_, served := visit(t, live, "/report")

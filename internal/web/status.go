@@ -273,6 +273,7 @@ type statusProject struct {
 	MoreWaiting int
 	Lists       []pageList
 	Agents      []*agentList
+	Rows        []*rowList // of other reports
 	Coverage    []coverage
 	Wide        bool // a calendar is wide
 }
@@ -328,11 +329,16 @@ func (p *statusPage) addProjects(pages *pageSet) {
 			v.Cards, v.Coverage = append(v.Cards, c), append(v.Coverage, drawn)
 			v.Wide = v.Wide || drawn.Calendar.Width > maxNarrow
 		}
-		for _, w := range s.Agents {
-			if w.Project == v.ID && len(w.Agents) > 0 {
+		for _, w := range s.Others {
+			if w.Project == v.ID && w.Report != analytics.AgentsReport {
+				if l := rowListOf(rowsOf(w), fmt.Sprintf("p%d%s%s", i, w.Report, w.Granularity), maxAgents); l != nil {
+					v.Rows = append(v.Rows, l)
+				}
+			}
+			if w.Project == v.ID && w.Report == analytics.AgentsReport && len(w.Rows) > 0 {
 				read := agentsOf(w)
 				for _, g := range v.Others {
-					if newer := pages.of(g); g.Granularity == w.Granularity && newer != nil {
+					if newer := pages.of(g); g.Report == w.Report && g.Granularity == w.Granularity && newer != nil {
 						read = newer
 					}
 				}

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -151,14 +152,78 @@ func agentListOf(p *Pages, id, project string, n int) *agentList {
 }
 
 // agentsOf returns the agents of a snapshot, which are not compared.
-func agentsOf(w view.AgentWindow) *Pages {
-	r := &query.AgentsReport{Count: int64(len(w.Agents) + w.More)}
+func agentsOf(w view.RowsWindow) *Pages {
+	r := &query.AgentsReport{Count: int64(len(w.Rows) + w.More)}
 	r.Key = w.Key
-	for _, a := range w.Agents {
+	for _, a := range analytics.RowsOf[analytics.AgentRow](w.Rows) {
 		r.Agents = append(r.Agents, view.RankedAgent{Agent: a.Agent, Class: a.Class, Audience: a.Audience,
 			AgentNumbers: view.AgentNumbers{Visitors: a.Visitors, Requests: a.Requests}})
 	}
 	return &Pages{Newest: &w.Revision, Agents: r}
+}
+
+// rowList is the first rows of a window of a report that has no list of another kind. The template "rowlist" shows it.
+type rowList struct {
+	ID          string // of its element
+	Title, Note string
+	Names       []string // the texts of its rows, then the counts
+	Texts       int
+	Rows        []query.RankedRow
+}
+
+// Text is a text of a row.
+func (l rowList) Text(row query.RankedRow, i int) string { return row.Row.Texts[i+l.first()] }
+
+// first is the index of the first text: the path of a row of the site is empty.
+func (l rowList) first() int {
+	if len(l.Rows) > 0 && l.Rows[0].Row.Path() == "" {
+		return 1
+	}
+	return 0
+}
+
+// Count is a count of a row.
+func (l rowList) Count(row query.RankedRow, i int) int64 { return row.Row.Counts[i-l.Texts] }
+
+// rowListOf shows at most n rows; nil if there are none.
+func rowListOf(r *query.RowsReport, id string, n int) *rowList {
+	if r == nil || len(r.Rows) == 0 {
+		return nil
+	}
+	shape := r.RowRanking.Report.Shape()
+	l := &rowList{ID: id, Title: strings.ToUpper(shape.Name[:1]) + shape.Name[1:],
+		Note: view.Days(r.Granularity, r.Window), Rows: r.Rows[:min(len(r.Rows), n)]}
+	if l.first() == 0 {
+		l.Names = append(l.Names, "path")
+	}
+	l.Names = append(l.Names, shape.Names(analytics.Text)...)
+	l.Texts = len(l.Names)
+	l.Names = append(l.Names, shape.Names(analytics.Count)...)
+	for _, name := range shape.Names(analytics.Count) {
+		if n, has := r.Totals[name]; has {
+			l.Note += fmt.Sprintf(", %s of the site %s", name, format.Commas(n))
+		}
+	}
+	if int(r.Count) > len(l.Rows) {
+		l.Note += fmt.Sprintf(", the first %d of %d", len(l.Rows), r.Count)
+	}
+	return l
+}
+
+// rowsOf returns the rows of a snapshot, which are not compared.
+func rowsOf(w view.RowsWindow) *query.RowsReport {
+	r := &query.RowsReport{Count: int64(len(w.Rows) + w.More)}
+	r.Key, r.RowRanking.Report = w.Key, w.Report
+	if !w.Report.Shape().Site {
+		r.Totals = map[string]int64{}
+		for i, n := range w.Totals.Fields() {
+			r.Totals[analytics.TotalsNames()[i]] = *n
+		}
+	}
+	for _, row := range w.Rows {
+		r.Rows = append(r.Rows, query.RankedRow{Key: w.Key, Row: row})
+	}
+	return r
 }
 
 // jobTable is the agent jobs of a queue: those that wait to become one, then the newest first. The

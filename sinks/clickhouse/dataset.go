@@ -56,14 +56,17 @@ func newDataset(report analytics.Report) *dataset {
 	d := &dataset{
 		Shape: report.Shape(), report: report, rows: prefix + "_rows", markers: prefix + "_markers",
 		versions: prefix + "_migrations", view: prefix, windows: prefix + "_windows", attempts: prefix + "_attempts",
-		count: column{"row_count", "Int64"}, sums: sumsOfAgents,
+		count: column{"row_count", "Int64"}, sums: sumsOfSite,
 	}
 	for _, c := range d.Columns[1:] {
 		d.own = append(d.own, column{c.Name, types[c.Kind]})
 	}
 	if !d.Site {
-		d.markers, d.versions, d.windows = "docgauge_windows", "docgauge_migrations", "docgauge_totals"
+		d.windows = "docgauge_" + d.TotalsTable
 		d.totals, d.count, d.sums = d.own, column{"page_count", "Int64"}, sumsOfCounts
+	}
+	if report == analytics.VisitorsReport {
+		d.markers, d.versions = "docgauge_windows", "docgauge_migrations"
 	}
 	return d
 }

@@ -42,8 +42,8 @@ var hints = map[int32]string{
 	243: hintNoSpace,
 	115: "the server does not know a setting: check the parameters of the DSN",
 	16:  hintTable, 47: hintTable,
-	60: "a table is gone that was there at the start: drop docgauge_migrations, or for agents " +
-		"docgauge_agents_migrations; then `docgauge load --sink " +
+	60: "a table is gone that was there at the start: drop docgauge_migrations, or for a report of another name " +
+		"docgauge_NAME_migrations; then `docgauge load --sink " +
 		"clickhouse` makes and fills all of them",
 	279: hintReplicas, 285: hintReplicas, 289: hintReplicas, 319: hintReplicas,
 	225: keeper, 242: keeper, 999: keeper,

@@ -351,31 +351,42 @@ FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		strings.Join(sums, ", "), ses.of.checksum(), strings.Join(largest, ", "))
 }
 
-// sumsOfAgents first adds up the rows of each agent and audience, where those with a path are compared with
-// that of the site.
-func sumsOfAgents(ses *session, condition string) string {
+// sumsOfSite first adds up the rows of each key, where those with a path are compared with the row of the site.
+func sumsOfSite(ses *session, condition string) string {
+	of := ses.of
 	var inner, least, most []string
 	for i, column := range ses.identifying() {
 		inner = append(inner, fmt.Sprintf("min(%s) AS least_%[2]d, max(%[1]s) AS most_%[2]d", column, i))
 		least, most = append(least, fmt.Sprintf("min(least_%d)", i)), append(most, fmt.Sprintf("max(most_%d)", i))
 	}
-	ofSite := func(audience analytics.Audience) string {
-		return fmt.Sprintf("if(audience = %s, of_site, toInt64(0))", quote(string(audience)))
+	odd, found := of.Rank()+" < 0", ""
+	if of.Has("requests") {
+		odd += " OR requests < " + of.Rank()
 	}
-	// Of the totals only human and ai are known.
-	none := strings.Repeat(", toInt64(0)", len(analytics.TotalsNames())-2)
+	if of.Has("found") {
+		found = " AND found = 1"
+	}
+	// Of the totals only human and ai are known, from the rows with an audience.
+	var largest, sums []string
+	for i, name := range analytics.TotalsNames() {
+		count := "toInt64(0)"
+		if of.Has("audience") && i < 2 {
+			count = fmt.Sprintf("if(audience = %s, of_site, toInt64(0))", quote(name))
+		}
+		largest, sums = append(largest, "max("+count+")"), append(sums, added(count))
+	}
+	key := strings.Join(append([]string{keyColumns}, of.TextKey()...), ", ")
 	return fmt.Sprintf(`
-SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), max(%[2]s), max(%[3]s)%[12]s,
-       toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[4]s, %[5]s, %[6]s, %[7]s%[12]s
-FROM (SELECT %[1]s, agent, audience, countIf(path != '') AS with_path, %[8]s AS hashes,
-             countIf(visitors < 0 OR requests < visitors) AS odd,
-             max(if(path = '', visitors, toInt64(0))) AS of_site,
-             max(if(path != '' AND found = 1, visitors, toInt64(0))) AS of_a_page, %[9]s
-      FROM %[10]s WHERE %[11]s GROUP BY %[1]s, agent, audience)
+SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), %[2]s,
+       toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[3]s, %[4]s, %[5]s
+FROM (SELECT %[6]s, countIf(path != '') AS with_path, %[7]s AS hashes, countIf(%[8]s) AS odd,
+             max(if(path = '', %[9]s, toInt64(0))) AS of_site,
+             max(if(path != ''%[10]s, %[9]s, toInt64(0))) AS of_a_page, %[11]s
+      FROM %[12]s WHERE %[13]s GROUP BY %[6]s)
 GROUP BY %[1]s`,
-		keyColumns, ofSite(analytics.Human), ofSite(analytics.AI), strings.Join(least, ", "),
-		strings.Join(most, ", "), added(ofSite(analytics.Human)), added(ofSite(analytics.AI)),
-		ses.of.checksum(), strings.Join(inner, ", "), ses.in(ses.of.view), condition, none)
+		keyColumns, strings.Join(largest, ", "), strings.Join(least, ", "), strings.Join(most, ", "),
+		strings.Join(sums, ", "), key, of.checksum(), odd, of.Rank(), found, strings.Join(inner, ", "),
+		ses.in(of.view), condition)
 }
 
 // query runs a query and calls do for each row of its answer.

@@ -133,7 +133,7 @@ func (c *contents) add(f *dataFile) {
 		c.windows[f.Key] = w
 	}
 	newest, many := &w.rows, &w.manyRows
-	if f.table == archive.TotalsTable {
+	if f.table == f.Report.Shape().TotalsTable {
 		newest, many = &w.totals, &w.manyTotals
 	}
 	if *many++; f.newer(*newest) {

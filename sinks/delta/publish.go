@@ -43,7 +43,7 @@ func (s *Sink) publish(ctx context.Context, d *dataset, c *change, w sinks.Seale
 			return fmt.Errorf("copy of the sealed window: %w", err)
 		}
 	}
-	if needTotals && !s.link(totalsThere, totals, c.rev, archive.TotalsTable) {
+	if needTotals && !s.link(totalsThere, totals, c.rev, d.totals.name) {
 		if err := archive.WriteTotals(totals, c.rev); err != nil {
 			return err
 		}

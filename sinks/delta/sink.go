@@ -52,7 +52,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/deltalog"
 	"github.com/docgauge/docgauge/internal/durable"
@@ -140,7 +139,7 @@ func newSink(c Options, store filestore.Store) *Sink {
 		}
 		d := &dataset{rows: newTable(c, store, r, r.String())}
 		if !r.Shape().Site {
-			d.totals = newTable(c, store, r, archive.TotalsTable)
+			d.totals = newTable(c, store, r, r.Shape().TotalsTable)
 		}
 		s.datasets = append(s.datasets, d)
 	}

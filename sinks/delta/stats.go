@@ -20,7 +20,7 @@ type statistics struct {
 
 // totalsStats is the statistics of the totals file of rev.
 func totalsStats(rev analytics.Revision) string {
-	s := newStatistics(rev, archive.TotalsTable, 1)
+	s := newStatistics(rev, rev.Report.Shape().TotalsTable, 1)
 	for i, n := range rev.Totals.Values() {
 		s.exactly(analytics.TotalsNames()[i], n)
 	}

@@ -47,12 +47,13 @@ var (
 // columnsOf returns the columns of a table of a report, in the order of its files.
 func columnsOf(report analytics.Report, table string) []deltalog.Column {
 	var own, more []deltalog.Column
+	ofTotals := table == report.Shape().TotalsTable
 	for _, c := range report.Shape().Columns {
-		if table != archive.TotalsTable || c.Kind == analytics.Count {
+		if !ofTotals || c.Kind == analytics.Count {
 			own = append(own, deltalog.Column{Name: c.Name, Type: types[c.Kind]})
 		}
 	}
-	if table == archive.TotalsTable {
+	if ofTotals {
 		more = []deltalog.Column{{Name: "page_count", Type: "long"}}
 	}
 	return slices.Concat(keyColumns, own, readingColumns, more)
@@ -60,7 +61,7 @@ func columnsOf(report analytics.Report, table string) []deltalog.Column {
 
 func newTable(c Options, store filestore.Store, report analytics.Report, name string) *table {
 	about := report.Shape().About
-	if name == archive.TotalsTable {
+	if name == report.Shape().TotalsTable {
 		about = report.Shape().AboutSite
 	}
 	return &table{name: name, report: report, store: store, log: deltalog.New(deltalog.Options{

@@ -57,7 +57,7 @@ func (s *Sink) read(ctx context.Context, key analytics.Key, rows bool) (p sinks.
 		return sinks.Pair{}, err
 	}
 	if p.Totals = p.Visitors; !key.Report.Shape().Site {
-		p.Totals, err = s.readFile(ctx, archive.TotalsTable, key, rows)
+		p.Totals, err = s.readFile(ctx, key.Report.Shape().TotalsTable, key, rows)
 	}
 	return p, err
 }
@@ -111,7 +111,7 @@ func (s *Sink) Window(
 	}
 	table := rev.Report.String()
 	if !rev.HasRows() {
-		table = archive.TotalsTable
+		table = rev.Report.Shape().TotalsTable
 	}
 	name, err := place(table, rev.Key)
 	if err != nil {

@@ -109,7 +109,7 @@ func (s *Sink) heal(ctx context.Context, key analytics.Key) (sinks.Pair, error) 
 }
 
 func (s *Sink) writeTotals(ctx context.Context, rev analytics.Revision) error {
-	name, err := place(archive.TotalsTable, rev.Key)
+	name, err := place(rev.Report.Shape().TotalsTable, rev.Key)
 	if err != nil {
 		return err
 	}

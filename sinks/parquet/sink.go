@@ -124,9 +124,11 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	if err != nil {
 		return err
 	}
-	totalsName, err := place(archive.TotalsTable, rev.Key)
-	if err != nil {
-		return err
+	var totalsName string
+	if hasTotals {
+		if totalsName, err = place(rev.Report.Shape().TotalsTable, rev.Key); err != nil {
+			return err
+		}
 	}
 	if err := s.store.Prepare(ctx); err != nil {
 		return err

@@ -51,8 +51,8 @@ var hints = map[string]string{
 	"57014": "a statement was cancelled: if it takes longer than statement_timeout, set a longer one in the DSN",
 	"55P03": "another session holds a lock for longer than lock_timeout: see pg_locks and pg_stat_activity",
 	"42P07": hintOthers, "42710": hintOthers,
-	undefinedTable: "a table is gone that was there at the start: drop docgauge_migrations, or for agents " +
-		"docgauge_agents_migrations; then `docgauge load --sink postgres` makes and fills all of them",
+	undefinedTable: "a table is gone that was there at the start: drop docgauge_migrations, or for a report of another name " +
+		"docgauge_NAME_migrations; then `docgauge load --sink postgres` makes and fills all of them",
 	"42703": hintTable, "42804": hintTable, "42P10": hintTable, "42809": hintTable, "428C9": hintTable,
 	"22P03": hintTable, "23502": hintTable, "23505": hintTable, "23514": hintTable, "0A000": hintTable,
 }

@@ -127,6 +127,9 @@ func newDataset(report analytics.Report) *dataset {
 		own.name = c.Name
 		d.own = append(d.own, own)
 	}
+	if report == analytics.VisitorsReport {
+		d.versions = "docgauge_migrations"
+	}
 	key := strings.Join(append([]string{keyColumns, "path_key"}, shape.Order...), ", ")
 	d.rows = table{name, slices.Concat(windowColumns, []column{{"path", "text", textColumn}}, d.own, readingColumns,
 		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN " +
@@ -137,7 +140,7 @@ func newDataset(report analytics.Report) *dataset {
 	windows, ofWindows := name+"_windows", []string{"TABLE %s IS 'docgauge: the windows of " + name +
 		", also those without a row'"}
 	if d.count.name = "row_count"; !shape.Site {
-		windows, d.versions, d.count.name, d.totals = "docgauge_totals", "docgauge_migrations", "page_count", d.own
+		windows, d.count.name, d.totals = "docgauge_"+shape.TotalsTable, "page_count", d.own
 		ofWindows = append([]string{"TABLE %s IS 'docgauge: " + shape.AboutSite + "'"}, commentsOn(d.totals, shape)...)
 	}
 	ofWindows = append(ofWindows, "COLUMN %s."+d.count.name+" IS 'Rows of the window in "+name+

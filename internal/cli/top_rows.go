@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
+)
+
+// ownReports are those that commands have flags of their own for. The others are listed alike.
+var ownReports = []analytics.Report{analytics.VisitorsReport, analytics.AgentsReport}
+
+// otherReports are the reports without flags of their own, by the value of --by: the noun of a row of the site, or the
+// name of the report.
+func otherReports() (names []string, by map[string]analytics.Report) {
+	by = map[string]analytics.Report{}
+	for _, report := range analytics.Reports {
+		if slices.Contains(ownReports, report) {
+			continue
+		}
+		name := report.String()
+		if report.Shape().Site {
+			name = report.Shape().Noun()
+		}
+		names, by[name] = append(names, name), report
+	}
+	return names, by
+}
+
+// nameFlags adds a flag for a name of each other report that has rows of the site. chosen returns the report whose flag
+// was given, and the name.
+func nameFlags(cmd *cobra.Command, about string) (chosen func() (analytics.Report, string)) {
+	given := map[analytics.Report]*string{}
+	names, by := otherReports()
+	for _, name := range names {
+		if report := by[name]; report.Shape().Site {
+			given[report] = cmd.Flags().String(name, "", fmt.Sprintf(about, name))
+		}
+	}
+	return func() (analytics.Report, string) {
+		for report, name := range given {
+			if *name != "" {
+				return report, *name
+			}
+		}
+		return 0, ""
+	}
+}
+
+func (a *Program) topRows(ctx context.Context, o topOptions, report analytics.Report, name string, by bool) (err error) {
+	ranking := query.RowRanking{Report: report, Name: name, Prefix: o.prefix, N: o.n}
+	if by && name != "" {
+		ranking.By = o.by
+	}
+	switch {
+	case o.rising || o.falling:
+		return usageError{errors.New("--rising, --falling: want them with visitors")}
+	case o.n < 1:
+		return usageError{fmt.Errorf("-n %d: want 1 or more", o.n)}
+	}
+	if ranking, err = ranking.Complete(); err != nil {
+		return usageError{fmt.Errorf("--%w", err)}
+	}
+	q := query.Choice{Today: analytics.DateOf(a.now())}
+	if q.At, err = dateFlag("at", o.at); err != nil {
+		return err
+	}
+	from, err := a.openArchive(o.archive, report)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	q.Selection = from.selection
+	reports, err := query.Rows(ctx, from, q, ranking)
+	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(emptyRow(report), query.RowsReport.Table),
+		func(r query.RowsReport) error { return printRows(a.Out, r, a.wording(from.config)) })
+}
+
+func emptyRow(report analytics.Report) query.RankedRow {
+	return query.RankedRow{Key: analytics.Key{Report: report}}
+}
+
+func printRows(w io.Writer, r query.RowsReport, words wording) error {
+	shape, text := r.RowRanking.Report.Shape(), render.NewText(w)
+	var former *analytics.Key
+	if r.Previous != nil {
+		former = &r.Previous.Key
+	}
+	state := analytics.Revision{Settled: r.Settled, Verified: r.Verified}.StateText()
+	text.Line(2, "%s", words.compared(r.Key, state, former))
+	if r.Totals != nil {
+		var totals []string
+		for _, name := range shape.Names(analytics.Count) {
+			totals = append(totals, name+" "+format.Commas(r.Totals[name]))
+		}
+		text.Line(2, "%s of the site: %s.", shape.Name, strings.Join(totals, ", "))
+	}
+	text.Line(2, "Rows of the report %s: %s.", shape.Name, format.Commas(r.Count))
+	text.Line(0, "")
+	return errors.Join(text.Err(), rowTable(r).Print(w))
+}
+
+// rowTable lists rows; the number they are ranked by comes first.
+func rowTable(r query.RowsReport) *render.Table {
+	shape := r.RowRanking.Report.Shape()
+	columns := []render.Column{render.Number("#")}
+	var subjects []int // of the columns of the report
+	for i, c := range shape.Columns {
+		if c.Kind == analytics.Text && (i == 0) == (!shape.Site || r.Name != "") {
+			subjects = append(subjects, i)
+			columns = append(columns, render.Column{Name: c.Name, Cut: render.CutMiddle})
+		}
+	}
+	columns = append(columns, render.Number(r.By), render.Number("change"), render.Number("%"))
+	counts := shape.Names(analytics.Count)
+	for _, name := range counts {
+		if name != r.By {
+			columns = append(columns, render.Number(name))
+		}
+	}
+	table := render.NewTable(columns...)
+	for _, row := range r.Rows {
+		cells := []string{strconv.Itoa(row.Rank)}
+		for _, i := range subjects {
+			cells = append(cells, fmt.Sprint(shape.Value(row.Row, i)))
+		}
+		change, percent := "-", percentText(row.Percent)
+		if row.Change != nil {
+			change = signed(*row.Change)
+		} else if r.Previous != nil {
+			change = "new"
+		}
+		cells = append(cells, format.Commas(row.Row.Counts[slices.Index(counts, r.By)]), change, percent)
+		for i, name := range counts {
+			if name != r.By {
+				cells = append(cells, format.Commas(row.Row.Counts[i]))
+			}
+		}
+		table.Add(cells...)
+	}
+	return table
+}
+
+func (a *Program) rowHistory(
+	ctx context.Context, from openedArchive, o historyOptions, q query.HistoryOptions, report analytics.Report, name string,
+) error {
+	all, err := query.RowHistories(ctx, from, report, name, q)
+	empty := query.RowHistoryWindow{Key: analytics.Key{Report: report}}
+	return show(a.Out, o.archive.print, all, asUsageError(err), csvOf(empty, query.RowHistory.Table),
+		func(h query.RowHistory) error { return printRowHistory(a.Out, h, a.wording(from.config)) })
+}
+
+func printRowHistory(w io.Writer, h query.RowHistory, words wording) error {
+	shape, text := h.Report.Shape(), render.NewText(w)
+	var subject []string
+	for _, c := range shape.Columns {
+		if value := h.Row[c.Name]; value != "" {
+			subject = append(subject, c.Name+" "+value)
+		}
+	}
+	text.Line(2, "%s, %s", words.names.Of(h.Project), strings.Join(append([]string{shape.Name}, subject...), ", "))
+	text.Line(2, "")
+	counts := shape.Names(analytics.Count)
+	columns := []render.Column{{Name: string(h.Granularity)}, render.Number(shape.Rank()), render.Number("change"),
+		render.Number("%")}
+	for _, name := range counts {
+		if name != shape.Rank() {
+			columns = append(columns, render.Number(name))
+		}
+	}
+	table := render.NewTable(append(columns, render.Column{Name: "state", Cut: render.CutEnd})...)
+	for _, step := range h.Windows {
+		number := func(name string) string {
+			if step.Counts == nil {
+				return "-"
+			}
+			return format.Commas(step.Counts[slices.Index(counts, name)])
+		}
+		cells := []string{words.days(step.Key), number(shape.Rank()), "-", "-"}
+		if step.Change != nil {
+			cells[2], cells[3] = signed(*step.Change), percentText(step.Percent)
+		}
+		for _, name := range counts {
+			if name != shape.Rank() {
+				cells = append(cells, number(name))
+			}
+		}
+		table.Add(append(cells, windowState(step.State, step.Absent, step.Counts != nil, step.Verified))...)
+	}
+	return errors.Join(text.Err(), table.Print(w), printNewerMissing(text, h.Granularity, h.NewerMissing))
+}

@@ -1,0 +1,441 @@
+package query
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// RowRanking selects and orders rows of any report. It is repeated in the answer.
+type RowRanking struct {
+	Report analytics.Report `json:"report"`
+	// By is the count that rows are ranked by; empty: [analytics.Shape.Rank].
+	By string `json:"by"`
+	// Name selects the pages of one name, a value of the column [analytics.Shape.Noun].
+	Name string `json:"name,omitempty"`
+	// Path selects the rows of one page. Without Path and Name the rows are those of the site where the report has
+	// them, else all pages.
+	Path string `json:"path,omitempty"`
+	// Prefix keeps the paths that begin with it.
+	Prefix string `json:"prefix,omitempty"`
+	// N is the length of the list, without its first Offset rows.
+	N      int `json:"-"`
+	Offset int `json:"-"`
+}
+
+// Complete returns the ranking with its defaults, or why the question has no answer.
+func (r RowRanking) Complete() (RowRanking, error) {
+	s := r.Report.Shape()
+	r.By = cmp.Or(r.By, s.Rank())
+	names := s.Names(analytics.Count)
+	switch {
+	case !slices.Contains(names, r.By):
+		return r, fmt.Errorf("by %.20q: want %s", r.By, strings.Join(names, ", "))
+	case r.Name != "" && !s.Site:
+		return r, fmt.Errorf("%s: the report %s has pages only", s.Noun(), s.Name)
+	case r.Name != "" && r.Path != "":
+		return r, fmt.Errorf("path, %s: want one of the two", s.Noun())
+	case r.Prefix != "" && (r.Path != "" || s.Site && r.Name == ""):
+		return r, errors.New("prefix: want it with pages")
+	}
+	return r, nil
+}
+
+// OfSite reports whether the rows are rows of the site.
+func (r RowRanking) OfSite() bool { return r.Report.Shape().Site && r.Name == "" && r.Path == "" }
+
+func (r RowRanking) number(counts analytics.Counts) int64 {
+	return counts[slices.Index(r.Report.Shape().Names(analytics.Count), r.By)]
+}
+
+func (r RowRanking) has(row analytics.Record) bool {
+	switch path := row.Path(); {
+	case !r.Report.Shape().IsFound(row):
+		return false
+	case r.Name != "":
+		return path != "" && row.Texts[1] == r.Name && strings.HasPrefix(path, r.Prefix)
+	case r.Path != "" || r.OfSite():
+		return path == r.Path
+	}
+	return strings.HasPrefix(row.Path(), r.Prefix)
+}
+
+// RowsReport has rows of a report of one project in one window, and how they differ from those of an earlier one.
+type RowsReport struct {
+	AgentReading
+	ProjectName string `json:"project_name,omitempty"`
+	// Previous is the window to compare with; null where the archive lacks it.
+	Previous *AgentReading `json:"previous"`
+	RowRanking
+	// Totals are the counts of the site, by name; absent where rows of the site have them.
+	Totals map[string]int64 `json:"totals,omitempty"`
+	// Count is the length of the whole list.
+	Count int64       `json:"count"`
+	Rows  []RankedRow `json:"rows"`
+}
+
+// RankedRow is a row of a list. Previous is nil where the earlier window has no such row, or is not known; so is the
+// change, of the count by which the list is ranked.
+type RankedRow struct {
+	analytics.Key
+	Rank     int
+	Row      analytics.Record
+	Previous *analytics.Counts
+	Change   *int64
+	Percent  *float64
+}
+
+// Columns are its columns: those of the window, the rank, those of the report, the former counts, the change.
+func (r RankedRow) Columns() []Column {
+	shape := r.Report.Shape()
+	out := append(Columns(r.Key), Column{"rank", r.Rank})
+	for i, c := range shape.Columns {
+		out = append(out, Column{c.Name, shape.Value(r.Row, i)})
+	}
+	return append(out, changeColumns(shape, r.Previous, r.Change, r.Percent)...)
+}
+
+// MarshalJSON returns the columns.
+func (r RankedRow) MarshalJSON() ([]byte, error) { return marshalColumns(r.Columns()) }
+
+func changeColumns(of *analytics.Shape, previous *analytics.Counts, change *int64, percent *float64) (out []Column) {
+	for i, name := range of.Names(analytics.Count) {
+		out = append(out, countColumn("previous_"+name, previous, i))
+	}
+	return append(out, Column{"change", orNil(change)}, Column{"change_percent", orNil(percent)})
+}
+
+func countColumn(name string, counts *analytics.Counts, i int) Column {
+	if counts == nil {
+		return Column{name, nil}
+	}
+	return Column{name, counts[i]}
+}
+
+// orNil is the value of a pointer, without one nil.
+func orNil[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+func marshalColumns(columns []Column) ([]byte, error) {
+	var b bytes.Buffer
+	for i, c := range columns {
+		value, err := json.Marshal(c.Value)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, "%c%q:%s", "{,"[min(i, 1)], c.Name, value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// Table has the rows.
+func (r RowsReport) Table() (out []any) {
+	for _, row := range r.Rows {
+		out = append(out, row)
+	}
+	return out
+}
+
+// Rows returns the rows of each project; the pages of a name for each project that has it. What could be read comes with
+// the error of what could not. An UnknownProjectError concerns the question.
+func Rows(ctx context.Context, from sinks.Sink, o Choice, by RowRanking) ([]RowsReport, error) {
+	by, err := by.Complete()
+	if err != nil {
+		return nil, err
+	}
+	o.Selection.report = by.Report
+	all, err := o.Selection.find(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	out, err := ofEach(all, func(s series) ([]RowsReport, error) {
+		now, previous, _, err := o.choose(ctx, from, s, by.OfSite())
+		if err != nil {
+			return nil, err
+		}
+		r, names, err := compareRows(ctx, from, previous, &now, by)
+		maps.Copy(known, names)
+		if err == nil && by.Name != "" && len(r.Rows) == 0 {
+			return nil, nil
+		}
+		r.ProjectName = o.Selection.Names[s.project]
+		return []RowsReport{r}, err
+	})
+	if len(out) == 0 && err == nil {
+		return nil, unknownName(by.Report, by.Name, o.Selection.Granularity, known)
+	}
+	return out, err
+}
+
+func unknownName(of analytics.Report, name string, g analytics.Granularity, known map[string]bool) error {
+	return noAnswer("%s %.100q has no row in the %s windows asked for; %s", of.Shape().Noun(), name, g,
+		format.DidYouMean(name, slices.Sorted(maps.Keys(known))))
+}
+
+// CompareRows reads the rows of two windows of a report; earlier may be nil. The ranking must be complete.
+func CompareRows(
+	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r RowRanking,
+) (RowsReport, error) {
+	out, _, err := compareRows(ctx, from, earlier, later, r)
+	return out, err
+}
+
+func compareRows(
+	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r RowRanking,
+) (out RowsReport, names map[string]bool, err error) {
+	out.RowRanking, out.Rows = r, []RankedRow{}
+	shape := r.Report.Shape()
+	names = map[string]bool{}
+	read := func(rev *analytics.Revision) (map[analytics.Record]analytics.Record, error) {
+		rows := map[analytics.Record]analytics.Record{}
+		err := eachRecord(ctx, from, rev, func(row analytics.Record) bool {
+			if shape.Site {
+				names[row.Texts[1]] = true
+			}
+			if r.has(row) {
+				rows[shape.Key(row)] = row
+			}
+			return !r.OfSite() && r.Path == "" || row.Path() <= r.Path
+		})
+		return rows, err
+	}
+	now, err := read(later)
+	if err != nil {
+		return out, names, err
+	}
+	out.AgentReading = agentReading(*later)
+	if !shape.Site {
+		out.Totals = map[string]int64{}
+		for i, n := range later.Totals.Fields() {
+			out.Totals[analytics.TotalsNames()[i]] = *n
+		}
+	}
+	var before map[analytics.Record]analytics.Record
+	if earlier != nil {
+		if r.OfSite() || !earlier.TotalsOnly() {
+			if before, err = read(earlier); err != nil {
+				return out, names, err
+			}
+		}
+		out.Previous = new(agentReading(*earlier))
+	}
+	all := slices.SortedFunc(maps.Values(now), func(a, b analytics.Record) int {
+		return cmp.Or(cmp.Compare(r.number(b.Counts), r.number(a.Counts)), shape.Compare(a, b))
+	})
+	out.Count = int64(len(all))
+	for i, row := range all[min(r.Offset, len(all)):] {
+		if i == r.N {
+			break
+		}
+		ranked := RankedRow{Key: later.Key, Rank: r.Offset + i + 1, Row: row}
+		if was, ok := before[shape.Key(row)]; ok {
+			ranked.Previous = &was.Counts
+			from, to := r.number(was.Counts), r.number(row.Counts)
+			ranked.Change, ranked.Percent = new(to-from), Percent(from, to)
+		}
+		out.Rows = append(out.Rows, ranked)
+	}
+	return out, names, nil
+}
+
+// RowHistory has the counts of one row of a report, window by window, oldest first, including the windows that the
+// archive lacks.
+type RowHistory struct {
+	Project     string                `json:"project"`
+	ProjectName string                `json:"project_name,omitempty"`
+	Granularity analytics.Granularity `json:"granularity"`
+	Report      analytics.Report      `json:"report"`
+	// Row has the texts of the row, as the newest window has them; the path is empty for the site.
+	Row     map[string]string  `json:"row"`
+	Windows []RowHistoryWindow `json:"windows"`
+	// NewerMissing counts the complete windows after those, which the archive lacks.
+	NewerMissing int `json:"newer_windows_missing"`
+}
+
+// RowHistoryWindow is one window of a history. Counts is nil where they are not known.
+type RowHistoryWindow struct {
+	analytics.Key
+	Row              analytics.Record // its texts
+	State            string           // settled, provisional or Missing
+	Verified         *bool
+	Revision         *int32
+	Absent           bool // the rows of the window are known, and this one is not among them
+	Counts, Previous *analytics.Counts
+	Change           *int64
+	Percent          *float64
+}
+
+// Columns are its columns.
+func (w RowHistoryWindow) Columns() []Column {
+	shape := w.Report.Shape()
+	out := Columns(w.Key)
+	for i, c := range shape.Columns {
+		if c.Kind == analytics.Text {
+			out = append(out, Column{c.Name, shape.Value(w.Row, i)})
+		}
+	}
+	out = append(out, Column{"state", w.State}, Column{"verified", orNil(w.Verified)},
+		Column{"revision", orNil(w.Revision)}, Column{"absent", w.Absent})
+	for i, name := range shape.Names(analytics.Count) {
+		out = append(out, countColumn(name, w.Counts, i))
+	}
+	return append(out, changeColumns(shape, w.Previous, w.Change, w.Percent)...)
+}
+
+// MarshalJSON returns the columns.
+func (w RowHistoryWindow) MarshalJSON() ([]byte, error) { return marshalColumns(w.Columns()) }
+
+// Table has the windows.
+func (h RowHistory) Table() (out []any) {
+	for _, w := range h.Windows {
+		out = append(out, w)
+	}
+	return out
+}
+
+// RowHistories returns the histories of the rows of a name, on the site or on the page of o; where a report has no rows
+// of the site, the history of the site or of the page. Each project that has them in one of the windows has an answer.
+func RowHistories(
+	ctx context.Context, from sinks.Sink, report analytics.Report, name string, o HistoryOptions,
+) ([]RowHistory, error) {
+	o.Selection.report = report
+	all, err := o.Selection.find(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	out, err := ofEach(all, func(s series) ([]RowHistory, error) {
+		windows, newer, err := o.windows(s)
+		if err != nil {
+			return nil, err
+		}
+		r := rowReader{from: from, shape: report.Shape(), name: name, series: s, known: known,
+			rows: map[analytics.Window]map[analytics.Record]analytics.Record{}}
+		if o.Page != nil {
+			r.page = *o.Page
+		}
+		histories, err := r.histories(ctx, o.Selection.Granularity, windows)
+		for i := range histories {
+			h := &histories[i]
+			h.Project, h.ProjectName, h.NewerMissing = s.project, o.Selection.Names[s.project], newer
+			h.Granularity, h.Report = o.Selection.Granularity, report
+			for j := range h.Windows {
+				h.Windows[j].Project, h.Windows[j].Granularity, h.Windows[j].Report = s.project, h.Granularity, report
+			}
+		}
+		return histories, err
+	})
+	if len(out) > 0 || err != nil {
+		return out, err
+	}
+	if name == "" {
+		return nil, noAnswer("page %.200q has no row of the report %s in the %s windows asked for", *o.Page, report,
+			o.Selection.Granularity)
+	}
+	return nil, unknownName(report, name, o.Selection.Granularity, known)
+}
+
+// rowReader reads the rows of a name, of each window once.
+type rowReader struct {
+	from       sinks.Sink
+	shape      *analytics.Shape
+	name, page string
+	series     series
+	rows       map[analytics.Window]map[analytics.Record]analytics.Record // by key; nil: not known
+	known      map[string]bool                                            // names that were met
+}
+
+func (r *rowReader) histories(
+	ctx context.Context, g analytics.Granularity, windows []analytics.Window,
+) (out []RowHistory, err error) {
+	former, newest := map[analytics.Window]analytics.Window{}, map[analytics.Record]analytics.Record{}
+	for _, w := range windows {
+		if before, known := r.series.endingAt(g.ComparedWith(w).To); known {
+			former[w] = before
+		}
+		for _, w := range []analytics.Window{former[w], w} {
+			if err := r.read(ctx, w); err != nil {
+				return nil, err
+			}
+		}
+		maps.Copy(newest, r.rows[w])
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(newest), r.shape.Compare) {
+		h := RowHistory{Row: map[string]string{}}
+		for i, c := range r.shape.Columns {
+			if text, ok := r.shape.Value(newest[key], i).(string); ok {
+				h.Row[c.Name] = text
+			}
+		}
+		for _, w := range windows {
+			h.Windows = append(h.Windows, r.window(w, former[w], key, newest[key]))
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+func (r *rowReader) window(w, before analytics.Window, key, row analytics.Record) RowHistoryWindow {
+	step := RowHistoryWindow{Row: row, State: Missing}
+	step.Window = w
+	if known, ok := r.series.windows[w]; ok {
+		step.State, step.Verified, step.Revision = known.rev.State(), &known.rev.Verified, &known.rev.Number
+	}
+	now, ok := r.rows[w][key]
+	if !ok {
+		step.Absent = r.rows[w] != nil
+		return step
+	}
+	step.Counts = &now.Counts
+	if was, ok := r.rows[before][key]; ok {
+		by := RowRanking{Report: r.shape.Report(), By: r.shape.Rank()}
+		from, to := by.number(was.Counts), by.number(now.Counts)
+		step.Previous, step.Change, step.Percent = &was.Counts, new(to-from), Percent(from, to)
+	}
+	return step
+}
+
+// read reads the rows of a window, unless they are not known, and enters the reading that it found.
+func (r *rowReader) read(ctx context.Context, w analytics.Window) error {
+	of, known := r.series.windows[w]
+	switch {
+	case !known || r.rows[w] != nil:
+		return nil
+	case of.err != nil:
+		return of.err
+	case !r.shape.Site && r.page == "":
+		row := analytics.Record{Counts: of.rev.Totals.Counts()}
+		r.rows[w] = map[analytics.Record]analytics.Record{r.shape.Key(row): row}
+		return nil
+	case r.page != "" && of.rev.TotalsOnly():
+		return nil
+	}
+	found := map[analytics.Record]analytics.Record{}
+	err := eachRecord(ctx, r.from, &of.rev, func(row analytics.Record) bool {
+		if r.shape.Site {
+			r.known[row.Texts[1]] = true
+		}
+		if row.Path() == r.page && r.shape.IsFound(row) && (!r.shape.Site || row.Texts[1] == r.name) {
+			found[r.shape.Key(row)] = row
+		}
+		return row.Path() <= r.page
+	})
+	r.series.windows[w], r.rows[w] = of, found
+	return err
+}
