@@ -22,66 +22,26 @@ import (
 func TestOneCountMore(t *testing.T) {
 	t.Parallel()
 	testbed.NotAtMidnight()
-	binary := builtWith(t, "internal/analytics/analytics.go", "\tTotal int64 `json:\"total\"",
+	p := newChangedProgram(t, sessions, "internal/analytics/analytics.go", "\tTotal int64 `json:\"total\"",
 		"\tSessions int64 `json:\"sessions\"`\n")
-	service := httptest.NewServer(http.HandlerFunc(sessions))
-	t.Cleanup(service.Close)
-	postgres, clickhouse := engines.RunPostgres(t, "15"), engines.RunEngine26(t)
-	dir := t.TempDir()
-	env := append(os.Environ(), "DOCGAUGE_BASE_URL="+service.URL, "DOCGAUGE_API_KEY=key_secret", "DOCGAUGE_PROJECTS=prj",
-		"DOCGAUGE_BUDGET=0", "DOCGAUGE_SINCE="+testbed.DaysAgo(3).String(), "DOCGAUGE_WINDOWS=day",
-		"DOCGAUGE_SINKS=parquet,delta,postgres,clickhouse", "DOCGAUGE_POSTGRES_DSN="+postgres.DSN("postgres"),
-		"DOCGAUGE_CLICKHOUSE_DSN="+clickhouse.DSN("default"), "DOCGAUGE_DELTA_URL="+filepath.Join(dir, "delta"))
-	run := func(input string, args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, args...)
-		cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(input)
-		var stderr strings.Builder
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
-		}
-		return string(out)
-	}
 	day := testbed.DaysAgo(1)
-	site := fmt.Sprint(siteSessions + day.Time().Day())
-	has := func(what, text string, numbers ...string) {
-		t.Helper()
-		for _, n := range numbers {
-			if !strings.Contains(strings.ReplaceAll(text, ",", ""), n) {
-				t.Errorf("%s: no %s in\n%.4000s", what, n, text)
-			}
-		}
-	}
-	run("", "export")
-	has("ledger", run("", "status", "--json"), site)
-	run("", "verify") // the ledger, and what each sink shows
-	answer := func(sql, want string) {
-		t.Helper()
-		got, err := askPostgres(t.Context(), postgres.DSN("postgres"), sql)
-		if check(t, err); strings.TrimSpace(got) != want {
-			t.Errorf("%s: %q, want %q", sql, got, want)
-		}
-	}
-	answer("SELECT max(sessions) FROM docgauge_visitors", fmt.Sprint(pageSessions))
-	answer(fmt.Sprintf("SELECT sessions FROM docgauge_totals WHERE window_start = '%s'", day), site)
-	answer("UPDATE docgauge_visitors SET sessions = 1", "")
-	cmd := exec.CommandContext(t.Context(), binary, "verify")
-	cmd.Dir, cmd.Env = dir, env
-	if text, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(text), "postgres") {
-		t.Errorf("verify does not see other counts: %v\n%s", err, text)
-	}
-	answer("DROP TABLE docgauge_visitors, docgauge_totals, docgauge_migrations", "")
-	run("", "load", "--sink", "postgres")
-	answer("SELECT max(sessions) FROM docgauge_visitors", fmt.Sprint(pageSessions))
-	has("history", run("", "history", "--csv"), "sessions", site)
-	has("top", run("", "top", "--window", "day", "--csv"), "sessions", fmt.Sprint(pageSessions))
-	has("mcp", run(mcpCall, "mcp"), "sessions", fmt.Sprint(pageSessions))
-	log := filepath.Join(dir, "serve.log")
-	s, err := startProgram(binary, dir, log, env)
-	check(t, err)
-	t.Cleanup(s.kill)
+	site, page := fmt.Sprint(siteSessions+day.Time().Day()), fmt.Sprint(pageSessions)
+	p.run("", "export")
+	p.has("ledger", p.run("", "status", "--json"), site)
+	p.run("", "verify") // the ledger, and what each sink shows
+	p.sql("SELECT max(sessions) FROM docgauge_visitors", page)
+	p.sql(fmt.Sprintf("SELECT sessions FROM docgauge_totals WHERE window_start = '%s'", day), site)
+	p.sql("UPDATE docgauge_visitors SET sessions = 1", "")
+	p.damaged("postgres")
+	p.sql("DROP TABLE docgauge_visitors, docgauge_totals, docgauge_migrations", "")
+	p.run("", "load", "--sink", "postgres")
+	p.sql("SELECT max(sessions) FROM docgauge_visitors", page)
+	p.has("history", p.run("", "history", "--csv"), "sessions", site)
+	p.has("top", p.run("", "top", "--window", "day", "--csv"), "sessions", page)
+	p.has("table of history", p.run("", "history"), "sessions", site)
+	p.has("table of top", p.run("", "top", "--window", "day"), "sessions", page)
+	p.has("mcp", p.run(mcpCall("window", `"granularity":"day"`), "mcp"), "sessions", page)
+	s := p.serve()
 	for name, want := range map[string]int{
 		`docgauge_site_visitors{audience="sessions",project="prj",window="day"}`:                    siteSessions + day.Time().Day(),
 		`docgauge_page_visitors{audience="sessions",path="/quickstart",project="prj",window="day"}`: pageSessions,
@@ -90,10 +50,135 @@ func TestOneCountMore(t *testing.T) {
 			t.Errorf("metrics: %s is %v, want %d", name, got, want)
 		}
 	}
-	has("api", s.page(t, "/api/v1/windows"), `"sessions":`+site)
-	has("api", s.page(t, "/api/v1/pages"), fmt.Sprintf(`"sessions":%d`, pageSessions))
-	has("page", s.page(t, "/"), site, fmt.Sprint(pageSessions))
-	has("page of a path", s.page(t, "/page?path=/quickstart"), fmt.Sprint(pageSessions))
+	p.has("api", s.page(t, "/api/v1/windows"), `"sessions":`+site)
+	p.has("api", s.page(t, "/api/v1/pages"), `"sessions":`+page)
+	p.has("page", s.page(t, "/"), site, page)
+	p.has("page of a path", s.page(t, "/page?path=/quickstart"), page)
+}
+
+// TestOneReportMore builds docgauge with two more reports, a value and a type of rows each, and follows their numbers
+// from the service to every place that shows those of agents or visitors. The one has rows of the site, by a name and
+// with a count more than visitors; the other has totals beside rows of pages.
+func TestOneReportMore(t *testing.T) {
+	t.Parallel()
+	testbed.NotAtMidnight()
+	p := newChangedProgram(t, moreReports, "internal/analytics/report.go", "var shapes = [...]*Shape{", `
+	2: newShape(Shape{Name: "clients", row: reflect.TypeFor[struct {
+		Path     string `+"`json:\"path\"`"+`
+		Client   string `+"`json:\"client\"`"+`
+		Kind     string `+"`json:\"kind\"`"+`
+		Visitors int64  `+"`json:\"visitors\"`"+`
+		Requests int64  `+"`json:\"requests\"`"+`
+		Sent     int64  `+"`json:\"sent\"`"+`
+		Kept     int64  `+"`json:\"kept\"`"+`
+	}](), About: "readers of each client", Order: []string{"client"}, Site: true}),
+	3: newShape(Shape{Name: "downloads", row: reflect.TypeFor[Row](), About: "downloads of each page",
+		AboutSite: "downloads of the site"}),
+`)
+	p.env = append(p.env, "DOCGAUGE_REPORTS=visitors,clients,downloads")
+	day := testbed.DaysAgo(1)
+	number := func(n int) string { return fmt.Sprint(n + day.Time().Day()) }
+	kept, keptOfPage := number(siteKept), number(pageKept)
+	downloads, ofQuickstart := number(siteDownloads), number(pageDownloads)
+	p.has("help", p.run("", "help", "configuration"), "clients", "downloads")
+	p.has("check", p.run("", "check"), "clients", "downloads")
+	p.has("plan", p.run("", "plan"), "clients", "downloads")
+	p.run("", "export")
+	p.has("status", p.run("", "status"), "clients", "downloads")
+	p.has("ledger", p.run("", "status", "--json"), "clients", downloads)
+	p.run("", "verify") // the ledger, and what each sink shows
+	at := fmt.Sprintf(" WHERE window_start = '%s'", day)
+	p.sql("SELECT kept FROM docgauge_clients"+at+" AND path = ''", kept)
+	p.sql("SELECT kept FROM docgauge_clients"+at+" AND path <> ''", keptOfPage)
+	p.sql("SELECT total FROM docgauge_downloads"+at, ofQuickstart)
+	p.sql("SELECT total FROM docgauge_downloads_totals"+at, downloads)
+	p.sql("SELECT total FROM docgauge_totals"+at, "45")
+	for _, table := range []string{"clients SET kept = 1", "downloads SET total = 1", "downloads_totals SET total = 1"} {
+		p.sql("UPDATE docgauge_"+table, "")
+		p.damaged("postgres")
+		p.run("", "verify", "--repair")
+	}
+	p.sql("DROP TABLE docgauge_clients, docgauge_downloads, docgauge_downloads_totals, docgauge_clients_windows, "+
+		"docgauge_clients_migrations, docgauge_downloads_migrations", "")
+	p.run("", "load", "--sink", "postgres")
+	p.sql("SELECT kept FROM docgauge_clients"+at+" AND path = ''", kept)
+	p.sql("SELECT total FROM docgauge_downloads_totals"+at, downloads)
+	p.has("top", p.run("", "top", "--by", "client", "--window", "day"), "kept", kept)
+	p.has("top --csv", p.run("", "top", "--by", "client", "--window", "day", "--csv"), "kept", kept)
+	p.has("top --json", p.run("", "top", "--by", "client", "--window", "day", "--json"), `"kept": `+kept)
+	p.has("top --client", p.run("", "top", "--client", "reader", "--window", "day"), "/quickstart", keptOfPage)
+	p.has("top", p.run("", "top", "--by", "downloads", "--window", "day"), "/quickstart", ofQuickstart)
+	p.has("history", p.run("", "history", "--client", "reader"), "kept", kept)
+	p.has("history", p.run("", "history", "--client", "reader", "--page", "/quickstart", "--csv"), "kept", keptOfPage)
+	p.has("history", p.run("", "history", "--by", "downloads"), downloads)
+	p.has("mcp", p.run(mcpCall("rows", `"report":"clients","granularity":"day"`), "mcp"), "kept", kept)
+	p.has("mcp", p.run(mcpCall("rows", `"report":"downloads","granularity":"day"`), "mcp"), ofQuickstart)
+	p.run("", "report", "-o", "report.html")
+	text, err := os.ReadFile(filepath.Join(p.dir, "report.html"))
+	check(t, err)
+	p.has("report", string(text), "reader", kept, ofQuickstart)
+	metrics := map[string]int{
+		`docgauge_site_client_visitors{client="reader",kind="app",project="prj",window="day"}`: 9,
+		`docgauge_site_client_kept{client="reader",kind="app",project="prj",window="day"}`:     siteKept + day.Time().Day(),
+		`docgauge_site_downloads{audience="ai",project="prj",window="day"}`:                    siteDownloads + day.Time().Day(),
+		`docgauge_windows_due{project="prj",reason="missing",report="clients",window="day"}`:   0,
+	}
+	samples := p.run("", "openmetrics")
+	for name, n := range map[string]int{"docgauge_site_client_kept{": siteKept, "docgauge_site_downloads{": siteDownloads} {
+		p.has("openmetrics", samples, name, fmt.Sprint(n+testbed.DaysAgo(2).Time().Day())) // samples end before today
+	}
+	s := p.serve()
+	for name, want := range metrics {
+		if got := s.metrics(t)[name]; got != float64(want) {
+			t.Errorf("metrics: %s is %v, want %d", name, got, want)
+		}
+	}
+	p.has("api", s.page(t, "/api/v1/"), "/api/v1/clients", "/api/v1/downloads")
+	p.has("api", s.page(t, "/api/v1/clients"), `"kept":`+kept)
+	p.has("api", s.page(t, "/api/v1/clients?path=/quickstart"), `"kept":`+keptOfPage)
+	p.has("api", s.page(t, "/api/v1/clients?format=csv"), "kept", kept)
+	p.has("api", s.page(t, "/api/v1/clients_history?client=reader"), `"kept":`+kept)
+	p.has("api", s.page(t, "/api/v1/downloads"), `"total":`+ofQuickstart)
+	p.has("api", s.page(t, "/api/v1/downloads_history"), `"total":`+downloads)
+	p.has("page", s.page(t, "/"), "reader", kept, downloads)
+	p.has("page of a path", s.page(t, "/page?path=/quickstart"), keptOfPage, ofQuickstart)
+}
+
+// The numbers of the two more reports, to which the day of the month is added.
+const siteKept, pageKept, siteDownloads, pageDownloads = 5_000_070, 4_701_233, 8_000_050, 7_700_033
+
+// moreReports answers as a service with two more reports.
+func moreReports(w http.ResponseWriter, r *http.Request) {
+	from, err := analytics.ParseDate(r.URL.Query().Get("dateFrom"))
+	report, ok := strings.CutPrefix(r.URL.Path, "/v1/analytics/prj/")
+	if err != nil || !ok {
+		http.NotFound(w, r)
+		return
+	}
+	day := from.Time().Day()
+	type object = map[string]any
+	counts := func(n int) object { return object{"human": n, "ai": 20, "total": n + 15} }
+	downloads := func(n int) object { return object{"human": 0, "ai": n + day, "total": n + day} }
+	page := func(counts object) []any {
+		counts["path"] = "/quickstart"
+		return []any{counts}
+	}
+	client := func(n int) object {
+		return object{"client": "reader", "kind": "app", "visitors": 9, "requests": 12, "sent": 3, "kept": n + day}
+	}
+	answer := object{"hasMore": false}
+	switch report {
+	case "visitors":
+		answer["totals"], answer[report] = counts(30), page(counts(30))
+	case "clients":
+		answer["totals"], answer[report] = []any{client(siteKept)}, page(client(pageKept))
+	case "downloads":
+		answer["totals"], answer[report] = downloads(siteDownloads), page(downloads(pageDownloads))
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(answer)
 }
 
 // siteSessions and the day of the month are the sessions of the site, pageSessions of its page.
@@ -159,10 +244,94 @@ func builtFrom(t *testing.T, texts map[string]string) (binary string) {
 	return binary
 }
 
-// mcpCall asks for the pages of the newest day.
-var mcpCall = strings.Join([]string{
-	`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
-		`"clientInfo":{"name":"test","version":"1"}}}`,
-	`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-	`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"window","arguments":{"granularity":"day"}}}`,
-}, "\n") + "\n"
+// changedProgram is a binary with its settings, a service and the engines that it writes to.
+type changedProgram struct {
+	t           *testing.T
+	binary, dir string
+	env         []string
+	postgres    string
+}
+
+// newChangedProgram builds docgauge as [builtWith] does, for a service.
+func newChangedProgram(t *testing.T, service http.HandlerFunc, file, after, line string) *changedProgram {
+	t.Helper()
+	binary, api := builtWith(t, file, after, line), httptest.NewServer(service)
+	t.Cleanup(api.Close)
+	postgres, clickhouse, dir := engines.RunPostgres(t, "15"), engines.RunEngine26(t), t.TempDir()
+	return &changedProgram{t, binary, dir, append(os.Environ(), "DOCGAUGE_BASE_URL="+api.URL,
+		"DOCGAUGE_API_KEY=key_secret", "DOCGAUGE_PROJECTS=prj", "DOCGAUGE_BUDGET=0",
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(3).String(), "DOCGAUGE_WINDOWS=day",
+		"DOCGAUGE_SINKS=parquet,delta,postgres,clickhouse", "DOCGAUGE_POSTGRES_DSN="+postgres.DSN("postgres"),
+		"DOCGAUGE_CLICKHOUSE_DSN="+clickhouse.DSN("default"), "DOCGAUGE_DELTA_URL="+filepath.Join(dir, "delta")),
+		postgres.DSN("postgres")}
+}
+
+// run returns the output of a command; what failed is an error of the test.
+func (p *changedProgram) run(input string, args ...string) string {
+	p.t.Helper()
+	out, err := p.try(input, args...)
+	if err != nil {
+		p.t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// try returns the output of a command, with standard error where it fails.
+func (p *changedProgram) try(input string, args ...string) (string, error) {
+	cmd := exec.CommandContext(p.t.Context(), p.binary, args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = p.dir, p.env, strings.NewReader(input)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return string(out) + stderr.String(), err
+	}
+	return string(out), nil
+}
+
+// has finds numbers and words in a text.
+func (p *changedProgram) has(what, text string, wanted ...string) {
+	p.t.Helper()
+	for _, n := range wanted {
+		if !strings.Contains(strings.ReplaceAll(text, ",", ""), n) {
+			p.t.Errorf("%s: no %s in\n%.4000s", what, n, text)
+		}
+	}
+}
+
+// sql asks PostgreSQL.
+func (p *changedProgram) sql(sql, want string) {
+	p.t.Helper()
+	got, err := askPostgres(p.t.Context(), p.postgres, sql)
+	if err != nil || strings.TrimSpace(got) != want {
+		p.t.Errorf("%s: %q, %v, want %q", sql, got, err, want)
+	}
+}
+
+// damaged reports what verify says of a sink whose numbers were changed.
+func (p *changedProgram) damaged(sink string) {
+	p.t.Helper()
+	if text, err := p.try("", "verify"); err == nil || !strings.Contains(text, sink) {
+		p.t.Errorf("verify does not see other counts: %v\n%s", err, text)
+	}
+}
+
+// serve starts the server.
+func (p *changedProgram) serve() *sidecar {
+	p.t.Helper()
+	s, err := startProgram(p.binary, p.dir, filepath.Join(p.dir, "serve.log"), p.env)
+	check(p.t, err)
+	p.t.Cleanup(s.kill)
+	return s
+}
+
+// mcpCall calls a tool.
+func mcpCall(tool, arguments string) string {
+	return strings.Join([]string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
+			`"clientInfo":{"name":"test","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"%s","arguments":{%s}}}`, tool,
+			arguments),
+	}, "\n") + "\n"
+}
