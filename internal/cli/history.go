@@ -93,7 +93,7 @@ func (a *Program) history(ctx context.Context, o historyOptions, report analytic
 	}
 	if _, by := otherReports(); o.by != "" {
 		if report = by[o.by]; report == 0 || report.Shape().Site {
-			return usageError{fmt.Errorf("--by %.40q: want a report with totals, or the flag of a name", o.by)}
+			return input.Usagef("--by %.40q: want a report with totals, or the flag of a name", o.by)
 		}
 	}
 	var reports []analytics.Report

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
@@ -64,15 +65,15 @@ func (a *Program) topRows(ctx context.Context, o topOptions, report analytics.Re
 	}
 	switch {
 	case o.rising || o.falling:
-		return usageError{errors.New("--rising, --falling: want them with visitors")}
+		return input.Usage(errors.New("--rising, --falling: want them with visitors"))
 	case o.n < 1:
-		return usageError{fmt.Errorf("-n %d: want 1 or more", o.n)}
+		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
 	if ranking, err = ranking.Complete(); err != nil {
-		return usageError{fmt.Errorf("--%w", err)}
+		return input.Usagef("--%w", err)
 	}
-	q := query.Choice{Today: analytics.DateOf(a.now())}
-	if q.At, err = dateFlag("at", o.at); err != nil {
+	q := query.Choice{Today: analytics.DateOf(a.Now())}
+	if q.At, err = input.DateFlag("at", o.at); err != nil {
 		return err
 	}
 	from, err := a.openArchive(o.archive, report)
@@ -83,21 +84,21 @@ func (a *Program) topRows(ctx context.Context, o topOptions, report analytics.Re
 	q.Selection = from.selection
 	reports, err := query.Rows(ctx, from, q, ranking)
 	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(emptyRow(report), query.RowsReport.Table),
-		func(r query.RowsReport) error { return printRows(a.Out, r, a.wording(from.config)) })
+		func(r query.RowsReport) error { return printRows(a.Out, r, a.Wording(from.config)) })
 }
 
 func emptyRow(report analytics.Report) query.RankedRow {
 	return query.RankedRow{Key: analytics.Key{Report: report}}
 }
 
-func printRows(w io.Writer, r query.RowsReport, words wording) error {
+func printRows(w io.Writer, r query.RowsReport, words render.Wording) error {
 	shape, text := r.RowRanking.Report.Shape(), render.NewText(w)
 	var former *analytics.Key
 	if r.Previous != nil {
 		former = &r.Previous.Key
 	}
 	state := analytics.Revision{Settled: r.Settled, Verified: r.Verified}.StateText()
-	text.Line(2, "%s", words.compared(r.Key, state, former))
+	text.Line(2, "%s", words.Compared(r.Key, state, former))
 	if r.Totals != nil {
 		var totals []string
 		for _, name := range shape.Names(analytics.Count) {
@@ -134,9 +135,9 @@ func rowTable(r query.RowsReport) *render.Table {
 		for _, i := range subjects {
 			cells = append(cells, fmt.Sprint(shape.Value(row.Row, i)))
 		}
-		change, percent := "-", percentText(row.Percent)
+		change, percent := "-", render.Percent(row.Percent)
 		if row.Change != nil {
-			change = signed(*row.Change)
+			change = render.Signed(*row.Change)
 		} else if r.Previous != nil {
 			change = "new"
 		}
@@ -157,10 +158,10 @@ func (a *Program) rowHistory(
 	all, err := query.RowHistories(ctx, from, report, name, q)
 	empty := query.RowHistoryWindow{Key: analytics.Key{Report: report}}
 	return show(a.Out, o.archive.print, all, asUsageError(err), csvOf(empty, query.RowHistory.Table),
-		func(h query.RowHistory) error { return printRowHistory(a.Out, h, a.wording(from.config)) })
+		func(h query.RowHistory) error { return printRowHistory(a.Out, h, a.Wording(from.config)) })
 }
 
-func printRowHistory(w io.Writer, h query.RowHistory, words wording) error {
+func printRowHistory(w io.Writer, h query.RowHistory, words render.Wording) error {
 	shape, text := h.Report.Shape(), render.NewText(w)
 	var subject []string
 	for _, c := range shape.Columns {
@@ -168,7 +169,7 @@ func printRowHistory(w io.Writer, h query.RowHistory, words wording) error {
 			subject = append(subject, c.Name+" "+value)
 		}
 	}
-	text.Line(2, "%s, %s", words.names.Of(h.Project), strings.Join(append([]string{shape.Name}, subject...), ", "))
+	text.Line(2, "%s, %s", words.OfProject(h.Project), strings.Join(append([]string{shape.Name}, subject...), ", "))
 	text.Line(2, "")
 	counts := shape.Names(analytics.Count)
 	columns := []render.Column{{Name: string(h.Granularity)}, render.Number(shape.Rank()), render.Number("change"),
@@ -186,9 +187,9 @@ func printRowHistory(w io.Writer, h query.RowHistory, words wording) error {
 			}
 			return format.Commas(step.Counts[slices.Index(counts, name)])
 		}
-		cells := []string{words.days(step.Key), number(shape.Rank()), "-", "-"}
+		cells := []string{words.Days(step.Key), number(shape.Rank()), "-", "-"}
 		if step.Change != nil {
-			cells[2], cells[3] = signed(*step.Change), percentText(step.Percent)
+			cells[2], cells[3] = render.Signed(*step.Change), render.Percent(step.Percent)
 		}
 		for _, name := range counts {
 			if name != shape.Rank() {
