@@ -26,8 +26,8 @@ var asked = map[string]object{
 	"coverage":     {}, "plan": {}, "budget": {}, "jobs": {}, "outcomes": {},
 }
 
-// unasked is the number of tools about agents, of which a demonstration has no windows.
-const unasked = 2
+// unasked is the number of tools about agents and other reports, which a demonstration has no windows of.
+const unasked = 3
 
 // told is in the answer about a demonstration, for every client.
 var told = map[string]string{

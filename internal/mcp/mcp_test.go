@@ -172,6 +172,7 @@ var questions = map[string]object{
 	"page_history": {"path": "/guides/a"}, "coverage": {}, "plan": {}, "budget": {}, "jobs": {},
 	"outcomes": {"project": "prj_a"},
 	"agents":   {"granularity": "day", "list": "misses"}, "agent_history": {"agent": "GPTBot"},
+	"rows": {"granularity": "day", "report": "agents"},
 }
 
 // TestTools: each tool says that it only reads, and its answer is of the schema that it
@@ -370,6 +371,7 @@ func TestHostileTexts(t *testing.T) {
 		"outcomes":     nil,
 		"page_history": {"path": hostile[1] + "?"},
 		"agents":       {"granularity": "day", "list": "misses"}, "agent_history": {"agent": hostile[5]},
+		"rows": {"granularity": "day", "report": "agents", "name": hostile[5]},
 	} {
 		answer, text, failed := ask(t, s, tool, arguments)
 		hidden := func(s string) bool {

@@ -184,7 +184,7 @@ func (c *logContent) add(line []byte) error {
 	if e.Project == "" {
 		e.Project = c.fallback
 	}
-	if e.Agent != "" && agents.Builtin().Match(e.Agent) == nil {
+	if a := agents.Builtin().Match(e.Agent); e.Agent != "" && (a == nil || a.Class == agents.Unknown) {
 		return fmt.Errorf("agent %.140q: is not in the table of docgauge site agents", e.Agent)
 	}
 	t, ok := c.projects[e.Project]
