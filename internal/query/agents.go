@@ -242,6 +242,8 @@ type AgentHistory struct {
 	Windows []AgentHistoryWindow `json:"windows"`
 	// NewerMissing counts the complete windows after those, which the archive lacks.
 	NewerMissing int `json:"newer_windows_missing"`
+	// Rows is the same history with the columns of the report.
+	Rows RowHistory `json:"-"`
 }
 
 // AgentHistoryWindow is one window. Unknown numbers are null.
@@ -271,7 +273,7 @@ func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o Histor
 	for _, h := range all {
 		a := AgentHistory{Project: h.Project, ProjectName: h.ProjectName, Granularity: h.Granularity, Agent: agent,
 			Class: h.Row["class"], Audience: analytics.Audience(h.Row["audience"]), Path: h.Row["path"],
-			NewerMissing: h.NewerMissing}
+			NewerMissing: h.NewerMissing, Rows: h}
 		for _, w := range h.Windows {
 			n := AgentHistoryNumbers{State: w.State, Verified: w.Verified, Revision: w.Revision, Absent: w.Absent,
 				AgentChange: agentChange(w.RowChange)}
