@@ -65,7 +65,7 @@ func addUpTo(sum, n int64) int64 { return sum + min(max(n, 0), math.MaxInt64-sum
 // Covers reports whether the pages can be all pages of a site with these totals. Every
 // visitor visits a page, so no count of the site is larger than the sum over its pages; if
 // one is, pages are missing, or the service counts approximately.
-func (s Sum) Covers(site Totals) bool { return s.Added.AtLeast(site) }
+func (s Sum) Covers(site Totals) bool { return s.Added.Counts().AtLeast(site.Counts()) }
 
 // LacksRows reports whether r claims visitors of the site but has no row, although rows were
 // read: such a reading is not verified, and does not replace rows.
@@ -77,11 +77,10 @@ func (t Totals) Plausible() bool {
 	return t.Human >= 0 && t.AI >= 0 && max(t.Human, t.AI) <= t.Total && t.Total-t.Human <= t.AI
 }
 
-// AtLeast reports whether no count of t is less than that of part.
-func (t Totals) AtLeast(part Totals) bool {
-	all := t.Fields()
-	for i, n := range part.Fields() {
-		if *all[i] < *n {
+// AtLeast reports whether no count of c is less than the same count of part.
+func (c Counts) AtLeast(part Counts) bool {
+	for i := range c {
+		if c[i] < part[i] {
 			return false
 		}
 	}

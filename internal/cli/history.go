@@ -188,36 +188,6 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 	return errors.Join(err, printNewerMissing(text, h.Granularity, h.NewerMissing))
 }
 
-func printAgentHistory(w io.Writer, h query.AgentHistory, words render.Wording) error {
-	text := render.NewText(w)
-	of := "the site"
-	if h.Path != "" {
-		of = h.Path
-	}
-	title := fmt.Sprintf("%s, %s (%s, %s) on %s", words.Names.Of(h.Project), h.Agent, h.Class, h.Audience, of)
-	if h.Granularity == analytics.Day {
-		title += "; changes since a week before"
-	}
-	text.Line(2, "%s", title)
-	text.Line(2, "")
-	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("readers"),
-		render.Number("change"), render.Number("%"), render.Number("requests"),
-		render.Column{Name: "state", Cut: render.CutEnd})
-	for _, step := range h.Windows {
-		cells := []string{"-", "-", "-", "-"}
-		if step.Visitors != nil {
-			cells = []string{format.Commas(*step.Visitors), "-", "-", format.Commas(*step.Requests)}
-			if step.Change != nil {
-				cells[1], cells[2] = render.Signed(*step.Change), render.Percent(step.Percent)
-			}
-		}
-		key := analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: step.Window}
-		state := windowState(step.State, step.Absent, step.Visitors != nil, step.Verified)
-		table.Add(append(append([]string{words.Days(key)}, cells...), state)...)
-	}
-	return errors.Join(text.Err(), table.Print(w), printNewerMissing(text, h.Granularity, h.NewerMissing))
-}
-
 // printNewerMissing says how many complete windows after those of a history the archive lacks.
 func printNewerMissing(text *render.Text, g analytics.Granularity, n int) error {
 	if n > 0 {

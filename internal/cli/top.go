@@ -76,10 +76,10 @@ a spreadsheet as text.
 				return a.topAgents(cmd.Context(), o, cmd.Flags().Changed("by"))
 			}
 			if report, name := name(); name != "" {
-				return a.topRows(cmd.Context(), o, report, name, cmd.Flags().Changed("by"))
+				return a.topOther(cmd.Context(), o, report, name, cmd.Flags().Changed("by"))
 			}
 			if _, by := otherReports(); by[o.by] != 0 {
-				return a.topRows(cmd.Context(), o, by[o.by], "", false)
+				return a.topOther(cmd.Context(), o, by[o.by], "", false)
 			}
 			return a.top(cmd.Context(), o)
 		},
@@ -217,10 +217,7 @@ func topTable(r query.TopReport) *render.Table {
 	}
 	table := render.NewTable(columns...)
 	for _, p := range r.Pages {
-		change, percent := changeTexts(p)
-		if r.Changes != nil && p.Previous == nil {
-			change = "new"
-		}
+		change, percent := changeTexts(p.Change, p.Percent, r.Changes != nil && p.Previous == nil)
 		cells := []string{strconv.Itoa(p.Rank), format.Path(p.Path), format.Commas(p.Visitors.Of(by)), change, percent}
 		for _, a := range others {
 			cells = append(cells, format.Commas(p.Visitors.Of(a)))
@@ -233,12 +230,17 @@ func topTable(r query.TopReport) *render.Table {
 	return table
 }
 
-// changeTexts are the change of a page and its percentage; - where they are not known.
-func changeTexts(p query.RankedPage) (change, percent string) {
-	if p.Change == nil {
-		return "-", "-"
+// changeTexts are the change of a row and its percentage; - where they are not known.
+func changeTexts(by *int64, percent *float64, isNew bool) (change, share string) {
+	switch {
+	case by != nil:
+		change = render.Signed(*by)
+	case isNew:
+		change = "new"
+	default:
+		change = "-"
 	}
-	return render.Signed(*p.Change), render.Percent(p.Percent)
+	return change, render.Percent(percent)
 }
 
 // changeTable lists the pages that changed most. Those that rose and fell are left out
@@ -255,7 +257,7 @@ func changeTable(r query.TopReport) *render.Table {
 	}
 	add := func(kind string, list query.PageList) {
 		for _, p := range list.Pages[:min(shownChanges, len(list.Pages))] {
-			change, percent := changeTexts(p)
+			change, percent := changeTexts(p.Change, p.Percent, false)
 			table.Add(kind, format.Path(p.Path), count(p.Previous), count(p.Visitors), change, percent)
 		}
 	}

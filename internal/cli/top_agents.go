@@ -13,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // byAgent is the value of --by that lists agents.
@@ -24,10 +25,6 @@ func (o topOptions) agentRanking(by bool) (query.AgentRanking, error) {
 	switch {
 	case o.agent != "" && o.misses, o.by == byAgent && (o.agent != "" || o.misses):
 		return r, errors.New("--by agent, --agent, --misses: want one of the three")
-	case o.rising || o.falling:
-		return r, errors.New("--rising, --falling: want them without agents")
-	case o.n < 1:
-		return r, fmt.Errorf("-n %d: want 1 or more", o.n)
 	case o.misses:
 		r.List = query.Misses
 	}
@@ -41,34 +38,21 @@ func (o topOptions) agentRanking(by bool) (query.AgentRanking, error) {
 	return r, nil
 }
 
-func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err error) {
-	q := query.Choice{Today: analytics.DateOf(a.Now())}
+func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) error {
 	ranking, err := o.agentRanking(by)
 	if err != nil {
 		return input.Usage(err)
 	}
-	if q.At, err = input.DateFlag("at", o.at); err != nil {
-		return err
-	}
-	from, err := a.openArchive(o.archive, analytics.AgentsReport)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	q.Selection = from.selection
-	reports, err := query.Agents(ctx, from, q, ranking)
-	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(query.AgentRow{}, query.AgentsReport.Table),
-		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.Wording(from.config)) })
+	return topRows(ctx, a, o, analytics.AgentsReport,
+		func(from sinks.Sink, q query.Choice) ([]query.AgentsReport, error) {
+			return query.Agents(ctx, from, q, ranking)
+		},
+		csvOf(query.AgentRow{}, query.AgentsReport.Table), printAgentList)
 }
 
 func printAgentList(w io.Writer, r query.AgentsReport, words render.Wording) error {
 	text := render.NewText(w)
-	var former *analytics.Key
-	if r.Previous != nil {
-		former = &r.Previous.Key
-	}
-	state := analytics.Revision{Settled: r.Settled, Verified: r.Verified}.StateText()
-	text.Line(2, "%s", words.Compared(r.Key, state, former))
+	printCompared(text, r.RowsReading, r.Previous, words)
 	subject := map[query.AgentList]string{query.SiteAgents: "Agents that read the site: %s.",
 		query.AgentPages: "Pages that " + r.Agent + " read: %s.",
 		query.Misses:     "Paths that agents asked for and that are not there: %s."}[r.List]
@@ -106,12 +90,7 @@ func agentTable(r query.AgentsReport) *render.Table {
 		return format.Commas(n.Requests)
 	}
 	numbers := func(n view.AgentNumbers, c view.AgentChange) []string {
-		change, percent := "-", render.Percent(c.Percent)
-		if c.Change != nil {
-			change = render.Signed(*c.Change)
-		} else if r.Previous != nil {
-			change = "new"
-		}
+		change, percent := changeTexts(c.Change, c.Percent, r.Previous != nil)
 		return []string{of(n, r.By), change, percent}
 	}
 	columns := []render.Column{render.Number(string(r.By)), render.Number("change"), render.Number("%")}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // ownReports are those that commands have flags of their own for. The others are listed alike.
@@ -58,19 +60,34 @@ func nameFlags(cmd *cobra.Command, about string) (chosen func() (analytics.Repor
 	}
 }
 
-func (a *Program) topRows(ctx context.Context, o topOptions, report analytics.Report, name string, by bool) (err error) {
+func (a *Program) topOther(
+	ctx context.Context, o topOptions, report analytics.Report, name string, by bool,
+) (err error) {
 	ranking := query.RowRanking{Report: report, Name: name, Prefix: o.prefix, N: o.n}
 	if by && name != "" {
 		ranking.By = o.by
 	}
-	switch {
-	case o.rising || o.falling:
-		return input.Usage(errors.New("--rising, --falling: want them with visitors"))
-	case o.n < 1:
-		return input.Usagef("-n %d: want 1 or more", o.n)
-	}
 	if ranking, err = ranking.Complete(); err != nil {
 		return input.Usagef("--%w", err)
+	}
+	return topRows(ctx, a, o, report,
+		func(from sinks.Sink, q query.Choice) ([]query.RowsReport, error) {
+			return query.Rows(ctx, from, q, ranking)
+		},
+		csvOf(emptyRow(report), query.RowsReport.Table), printRows)
+}
+
+// topRows asks the archive for a list of each project, and shows them.
+func topRows[R any](
+	ctx context.Context, a *Program, o topOptions, report analytics.Report,
+	ask func(sinks.Sink, query.Choice) ([]R, error), csv func(io.Writer, []R) error,
+	table func(io.Writer, R, render.Wording) error,
+) (err error) {
+	switch {
+	case o.rising || o.falling:
+		return input.Usagef("--rising, --falling: want them without %s", report)
+	case o.n < 1:
+		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
 	q := query.Choice{Today: analytics.DateOf(a.Now())}
 	if q.At, err = input.DateFlag("at", o.at); err != nil {
@@ -82,9 +99,19 @@ func (a *Program) topRows(ctx context.Context, o topOptions, report analytics.Re
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
-	reports, err := query.Rows(ctx, from, q, ranking)
-	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(emptyRow(report), query.RowsReport.Table),
-		func(r query.RowsReport) error { return printRows(a.Out, r, a.Wording(from.config)) })
+	reports, err := ask(from, q)
+	return show(a.Out, o.archive.print, reports, asUsageError(err), csv,
+		func(r R) error { return table(a.Out, r, a.Wording(from.config)) })
+}
+
+// printCompared says which window it is, and which one it is compared with.
+func printCompared(text *render.Text, r query.RowsReading, previous *query.RowsReading, words render.Wording) {
+	var former *analytics.Key
+	if previous != nil {
+		former = &previous.Key
+	}
+	state := analytics.Revision{Settled: r.Settled, Verified: r.Verified}.StateText()
+	text.Line(2, "%s", words.Compared(r.Key, state, former))
 }
 
 func emptyRow(report analytics.Report) query.RankedRow {
@@ -93,12 +120,7 @@ func emptyRow(report analytics.Report) query.RankedRow {
 
 func printRows(w io.Writer, r query.RowsReport, words render.Wording) error {
 	shape, text := r.RowRanking.Report.Shape(), render.NewText(w)
-	var former *analytics.Key
-	if r.Previous != nil {
-		former = &r.Previous.Key
-	}
-	state := analytics.Revision{Settled: r.Settled, Verified: r.Verified}.StateText()
-	text.Line(2, "%s", words.Compared(r.Key, state, former))
+	printCompared(text, r.RowsReading, r.Previous, words)
 	if r.Totals != nil {
 		var totals []string
 		for _, name := range shape.Names(analytics.Count) {
@@ -135,12 +157,7 @@ func rowTable(r query.RowsReport) *render.Table {
 		for _, i := range subjects {
 			cells = append(cells, fmt.Sprint(shape.Value(row.Row, i)))
 		}
-		change, percent := "-", render.Percent(row.Percent)
-		if row.Change != nil {
-			change = render.Signed(*row.Change)
-		} else if r.Previous != nil {
-			change = "new"
-		}
+		change, percent := changeTexts(row.Change, row.Percent, r.Previous != nil)
 		cells = append(cells, format.Commas(row.Row.Counts[slices.Index(counts, r.By)]), change, percent)
 		for i, name := range counts {
 			if name != r.By {
@@ -162,17 +179,34 @@ func (a *Program) rowHistory(
 }
 
 func printRowHistory(w io.Writer, h query.RowHistory, words render.Wording) error {
-	shape, text := h.Report.Shape(), render.NewText(w)
+	shape := h.Report.Shape()
 	var subject []string
 	for _, c := range shape.Columns {
 		if value := h.Row[c.Name]; value != "" {
 			subject = append(subject, c.Name+" "+value)
 		}
 	}
-	text.Line(2, "%s, %s", words.OfProject(h.Project), strings.Join(append([]string{shape.Name}, subject...), ", "))
+	title := words.Names.Of(h.Project) + ", " + strings.Join(append([]string{shape.Name}, subject...), ", ")
+	return printRowWindows(w, h, title, shape.Rank(), words)
+}
+
+// printAgentHistory prints the history of a row of agents.
+func printAgentHistory(w io.Writer, h query.AgentHistory, words render.Wording) error {
+	title := fmt.Sprintf("%s, %s (%s, %s) on %s", words.Names.Of(h.Project), h.Agent, h.Class, h.Audience,
+		cmp.Or(h.Path, "the site"))
+	return printRowWindows(w, h.Rows, title, string(query.ByReaders), words)
+}
+
+// printRowWindows prints the windows of a history below its title; rank is the name of the count of [analytics.Shape.Rank].
+func printRowWindows(w io.Writer, h query.RowHistory, title, rank string, words render.Wording) error {
+	shape, text := h.Report.Shape(), render.NewText(w)
+	if h.Granularity == analytics.Day {
+		title += "; changes since a week before"
+	}
+	text.Line(2, "%s", title)
 	text.Line(2, "")
 	counts := shape.Names(analytics.Count)
-	columns := []render.Column{{Name: string(h.Granularity)}, render.Number(shape.Rank()), render.Number("change"),
+	columns := []render.Column{{Name: string(h.Granularity)}, render.Number(rank), render.Number("change"),
 		render.Number("%")}
 	for _, name := range counts {
 		if name != shape.Rank() {
@@ -187,10 +221,8 @@ func printRowHistory(w io.Writer, h query.RowHistory, words render.Wording) erro
 			}
 			return format.Commas(step.Counts[slices.Index(counts, name)])
 		}
-		cells := []string{words.Days(step.Key), number(shape.Rank()), "-", "-"}
-		if step.Change != nil {
-			cells[2], cells[3] = render.Signed(*step.Change), render.Percent(step.Percent)
-		}
+		change, percent := changeTexts(step.Change, step.Percent, false)
+		cells := []string{words.Days(step.Key), number(shape.Rank()), change, percent}
 		for _, name := range counts {
 			if name != shape.Rank() {
 				cells = append(cells, number(name))

@@ -9,10 +9,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -63,8 +61,15 @@ type AgentRanking struct {
 	Offset int `json:"-"`
 }
 
-// ofSite reports whether windows of which only totals were read have the answer.
-func (r AgentRanking) ofSite() bool { return r.List == SiteAgents && r.Page == "" }
+// rows returns the ranking of the rows that the list is made of.
+func (r AgentRanking) rows() RowRanking {
+	by := "visitors"
+	if r.By == ByRequests {
+		by = "requests"
+	}
+	return RowRanking{Report: analytics.AgentsReport, By: by, Name: r.Agent, Path: r.Page, Prefix: r.Prefix, N: r.N,
+		Offset: r.Offset, misses: r.List == Misses}
+}
 
 // Complete returns the ranking with its defaults, or why the question has no answer. Misses are ranked by
 // requests: each request is that of one agent, so that those of all agents are a number.
@@ -94,26 +99,13 @@ func (r AgentRanking) Complete() (AgentRanking, error) {
 	return r, nil
 }
 
-// AgentReading is the reading of a window of agents. It has no totals: readers of agents are not added up.
-type AgentReading struct {
-	analytics.Key
-	Number     int32     `json:"revision"`
-	Settled    bool      `json:"settled"`
-	Verified   bool      `json:"verified"`
-	ExportedAt time.Time `json:"exported_at"`
-}
-
-func agentReading(rev analytics.Revision) AgentReading {
-	return AgentReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
-}
-
 // AgentsReport has the agents of one project in one window, the pages of one of them, or the paths that are
 // not there, and how they differ from those of an earlier window. Its JSON keys are stable.
 type AgentsReport struct {
-	AgentReading
+	RowsReading
 	ProjectName string `json:"project_name,omitempty"`
 	// Previous is the window to compare with; null where the archive lacks it.
-	Previous *AgentReading `json:"previous"`
+	Previous *RowsReading `json:"previous"`
 	AgentRanking
 	// Count is the length of the whole list.
 	Count int64 `json:"count"`
@@ -125,31 +117,6 @@ type AgentsReport struct {
 	Gone []string `json:"gone"`
 }
 
-// number returns the number by which lists are ranked.
-func (o AgentOrder) number(n view.AgentNumbers) int64 {
-	if o == ByRequests {
-		return n.Requests
-	}
-	return n.Visitors
-}
-
-func numbersOf(row analytics.AgentRow) view.AgentNumbers {
-	return view.AgentNumbers{Visitors: row.Visitors, Requests: row.Requests}
-}
-
-func agentChange(before *view.AgentNumbers, now view.AgentNumbers, by AgentOrder) (c view.AgentChange) {
-	if c.Previous = before; before != nil {
-		change := by.number(now) - by.number(*before)
-		c.Change, c.Percent = &change, Percent(by.number(*before), by.number(now))
-	}
-	return c
-}
-
-func unknownAgent(name string, g analytics.Granularity, known map[string]bool) error {
-	return noAnswer("agent %.100q has no row in the %s windows asked for; %s",
-		name, g, format.DidYouMean(name, slices.Sorted(maps.Keys(known))))
-}
-
 // Agents returns the list of each project; the pages of an agent for each project that has it. What could be
 // read comes with the error of what could not. An UnknownProjectError concerns the question.
 func Agents(ctx context.Context, from sinks.Sink, o Choice, by AgentRanking) ([]AgentsReport, error) {
@@ -157,200 +124,106 @@ func Agents(ctx context.Context, from sinks.Sink, o Choice, by AgentRanking) ([]
 	if err != nil {
 		return nil, err
 	}
-	o.Selection.report = analytics.AgentsReport
-	all, err := o.Selection.find(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	known := map[string]bool{}
-	out, err := ofEach(all, func(s series) ([]AgentsReport, error) {
-		now, previous, _, err := o.choose(ctx, from, s, by.ofSite())
-		if err != nil {
-			return nil, err
-		}
-		r, err := CompareAgents(ctx, from, previous, &now, by)
-		if unknown, is := errors.AsType[unknownAgentOf](err); is {
-			maps.Copy(known, unknown.known)
-			return nil, nil
-		}
-		r.ProjectName = o.Selection.Names[s.project]
-		return []AgentsReport{r}, err
-	})
-	if len(out) == 0 && err == nil {
-		return nil, unknownAgent(by.Agent, o.Selection.Granularity, known)
-	}
-	return out, err
+	return compareEach(ctx, from, o, by.rows(), func(c comparison) AgentsReport { return c.agents(by) })
 }
-
-// unknownAgentOf is an agent that two windows lack, with those that they have.
-type unknownAgentOf struct {
-	error
-	known map[string]bool
-}
-
-func (e unknownAgentOf) Unwrap() error { return e.error }
 
 // CompareAgents reads the rows of two windows of agents; earlier may be nil. Pages and misses of a window of
 // which only totals were read are not compared with. The ranking must be complete. Of windows that were
 // replaced it does what [Compare] does.
 func CompareAgents(
 	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r AgentRanking,
-) (out AgentsReport, err error) {
-	out.AgentRanking = r
-	now, err := r.read(ctx, from, later)
+) (AgentsReport, error) {
+	c, err := compare(ctx, from, earlier, later, r.rows())
 	if err != nil {
-		return out, err
+		return AgentsReport{AgentRanking: r}, err
 	}
-	out.AgentReading = agentReading(*later)
-	var before agentTally
-	compared := earlier != nil && (r.ofSite() || !earlier.TotalsOnly())
-	if compared {
-		if before, err = r.read(ctx, from, earlier); err != nil {
-			return out, err
-		}
-		maps.Copy(now.known, before.known)
-	}
-	if earlier != nil {
-		previous := agentReading(*earlier)
-		out.Previous = &previous
-	}
-	if r.List == AgentPages && !now.known[r.Agent] {
-		return out, unknownAgentOf{unknownAgent(r.Agent, later.Granularity, now.known), now.known}
-	}
+	return c.agents(r), nil
+}
+
+// agents returns the list of a comparison of [AgentRanking.rows].
+func (c comparison) agents(r AgentRanking) AgentsReport {
+	out := AgentsReport{RowsReading: c.RowsReading, ProjectName: c.ProjectName, Previous: c.Previous, AgentRanking: r}
 	if r.List == Misses {
-		out.Misses, out.Count = r.misses(now, before)
-		return out, nil
+		out.Misses, out.Count = c.missed()
+		return out
 	}
-	out.Agents, out.Count = r.agents(now, before)
-	if r.List == SiteAgents && compared {
-		has := map[string]bool{}
-		for of := range now.rows {
-			has[of.agent] = true
+	list := c.report()
+	out.Agents, out.Count = []view.RankedAgent{}, list.Count
+	for _, ranked := range list.Rows {
+		row := agentRow(ranked.Row)
+		out.Agents = append(out.Agents, view.RankedAgent{Rank: ranked.Rank, Path: row.Path, Agent: row.Agent,
+			Class: row.Class, Audience: row.Audience, AgentNumbers: agentNumbers(ranked.Row.Counts),
+			AgentChange: agentChange(ranked.RowChange)})
+	}
+	if r.List == SiteAgents && c.before != nil {
+		gone := map[string]bool{}
+		for key := range c.before {
+			gone[agentRow(key).Agent] = true
 		}
-		out.Gone = []string{}
-		for of := range before.rows {
-			if !has[of.agent] && !slices.Contains(out.Gone, of.agent) {
-				out.Gone = append(out.Gone, of.agent)
-			}
+		for key := range c.now {
+			delete(gone, agentRow(key).Agent)
 		}
+		out.Gone = slices.AppendSeq([]string{}, maps.Keys(gone))
 		slices.Sort(out.Gone)
 	}
-	return out, nil
+	return out
 }
 
-// agentOf is what a row is of.
-type agentOf struct {
-	path, agent string
-	audience    analytics.Audience
-}
-
-// agentTally are the rows of a window that a list is made of.
-type agentTally struct {
-	rows map[agentOf]analytics.AgentRow
-	// known are the names of the agents that were met.
-	known map[string]bool
-	// found are the paths that are there, of Misses, in order.
-	found []string
-}
-
-// numbers returns those of a row; nil without one.
-func (t agentTally) numbers(of agentOf) *view.AgentNumbers {
-	row, ok := t.rows[of]
-	if !ok {
-		return nil
+// missed returns the paths that are not there, and how many there are.
+func (c comparison) missed() ([]view.Miss, int64) {
+	out, asked := []view.Miss{}, map[string][]analytics.Record{}
+	for _, row := range c.now {
+		asked[row.Path()] = append(asked[row.Path()], row)
 	}
-	return new(numbersOf(row))
-}
-
-// read reads the rows of a window that the list is made of. An export may have replaced it: rev becomes the
-// one that is read.
-func (r AgentRanking) read(ctx context.Context, from sinks.Sink, rev *analytics.Revision) (agentTally, error) {
-	t := agentTally{rows: map[agentOf]analytics.AgentRow{}, known: map[string]bool{}}
-	err := each(ctx, from, rev, func(row analytics.AgentRow) bool {
-		t.known[row.Agent] = true
-		site, keep := row.Path == "", strings.HasPrefix(row.Path, r.Prefix)
-		switch r.List {
-		case SiteAgents:
-			keep = row.Path == r.Page && row.Found
-		case AgentPages:
-			keep = keep && !site && row.Found && row.Agent == r.Agent
-		case Misses:
-			keep = keep && !row.Found
-			if row.Found && !site && (len(t.found) == 0 || t.found[len(t.found)-1] != row.Path) {
-				t.found = append(t.found, row.Path)
-			}
-		}
-		if keep {
-			t.rows[agentOf{row.Path, row.Agent, row.Audience}] = row
-		}
-		return row.Path <= r.Page || r.List != SiteAgents
-	})
-	return t, err
-}
-
-// part returns the rows that are asked for of a sorted list, and the rank of the first.
-func (r AgentRanking) part(length int) (begin, end int) {
-	begin = min(r.Offset, length)
-	return begin, begin + min(r.N, length-begin)
-}
-
-func (r AgentRanking) agents(now, before agentTally) ([]view.RankedAgent, int64) {
-	all := slices.SortedFunc(maps.Values(now.rows), func(a, b analytics.AgentRow) int {
-		x, y := numbersOf(a), numbersOf(b)
-		return cmp.Or(cmp.Compare(r.By.number(y), r.By.number(x)), a.Compare(b))
-	})
-	out := []view.RankedAgent{}
-	begin, end := r.part(len(all))
-	for i, row := range all[begin:end] {
-		numbers := numbersOf(row)
-		previous := before.numbers(agentOf{row.Path, row.Agent, row.Audience})
-		out = append(out, view.RankedAgent{Rank: begin + i + 1, Path: row.Path, Agent: row.Agent, Class: row.Class,
-			Audience: row.Audience, AgentNumbers: numbers, AgentChange: agentChange(previous, numbers, r.By)})
+	c.now, c.before = byPath(c.now), byPath(c.before)
+	list := c.report()
+	if len(list.Rows) == 0 {
+		return out, list.Count
 	}
-	return out, int64(len(all))
-}
-
-func (r AgentRanking) misses(now, before agentTally) ([]view.Miss, int64) {
-	former := missed(before)
-	all := slices.SortedFunc(maps.Values(missed(now)), func(a, b *view.Miss) int {
-		return cmp.Or(cmp.Compare(r.By.number(b.AgentNumbers), r.By.number(a.AgentNumbers)), strings.Compare(a.Path, b.Path))
-	})
-	out := []view.Miss{}
-	begin, end := r.part(len(all))
-	if begin == end {
-		return out, int64(len(all))
-	}
-	pages := newPageIndex(now.found)
-	for i, m := range all[begin:end] {
-		m.Rank = begin + i + 1
-		var previous *view.AgentNumbers
-		if was := former[m.Path]; was != nil {
-			previous = &was.AgentNumbers
+	pages := newPageIndex(c.found)
+	for _, ranked := range list.Rows {
+		path := ranked.Row.Path()
+		m := view.Miss{Rank: ranked.Rank, Path: path, AgentNumbers: agentNumbers(ranked.Row.Counts),
+			AgentChange: agentChange(ranked.RowChange), Near: pages.near(path)}
+		for _, row := range analytics.RowsOf[analytics.AgentRow](asked[path]) {
+			m.Agents = append(m.Agents, view.MissAgent{Agent: row.Agent, Class: row.Class, Audience: row.Audience,
+				AgentNumbers: view.AgentNumbers{Visitors: row.Visitors, Requests: row.Requests}})
 		}
-		m.AgentChange = agentChange(previous, m.AgentNumbers, r.By)
 		slices.SortFunc(m.Agents, func(a, b view.MissAgent) int {
 			return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Agent, b.Agent),
 				strings.Compare(string(a.Audience), string(b.Audience)))
 		})
-		m.Near = pages.near(m.Path)
-		out = append(out, *m)
+		out = append(out, m)
 	}
-	return out, int64(len(all))
+	return out, list.Count
 }
 
-// missed returns the paths of a window that are not there.
-func missed(t agentTally) map[string]*view.Miss {
-	out := map[string]*view.Miss{}
-	for of, row := range t.rows {
-		m := out[of.path]
-		if m == nil {
-			m = &view.Miss{Path: of.path}
-			out[of.path] = m
-		}
-		m.Visitors = max(m.Visitors, row.Visitors)
-		m.Requests += min(row.Requests, math.MaxInt64-m.Requests)
-		m.Agents = append(m.Agents, view.MissAgent{Agent: row.Agent, Class: row.Class,
-			Audience: row.Audience, AgentNumbers: numbersOf(row)})
+// byPath makes one row of the rows of each path: the most visitors of an agent, and the requests of all.
+func byPath(rows recordSet) recordSet {
+	out := recordSet{}
+	for _, row := range rows {
+		key := analytics.Record{Texts: [len(row.Texts)]string{row.Path()}}
+		of, numbers := out[key], agentNumbers(row.Counts)
+		sum := agentNumbers(of.Counts)
+		of.Texts, of.Counts = key.Texts, analytics.Counts{max(sum.Visitors, numbers.Visitors),
+			sum.Requests + min(numbers.Requests, math.MaxInt64-sum.Requests)}
+		out[key] = of
+	}
+	return out
+}
+
+func agentRow(r analytics.Record) analytics.AgentRow {
+	return analytics.RowsOf[analytics.AgentRow]([]analytics.Record{r})[0]
+}
+
+func agentNumbers(c analytics.Counts) view.AgentNumbers {
+	return view.AgentNumbers{Visitors: c[0], Requests: c[1]}
+}
+
+func agentChange(c RowChange) view.AgentChange {
+	out := view.AgentChange{Change: c.Change, Percent: c.Percent}
+	if c.Previous != nil {
+		out.Previous = new(agentNumbers(*c.Previous))
 	}
 	return out
 }
@@ -369,6 +242,8 @@ type AgentHistory struct {
 	Windows []AgentHistoryWindow `json:"windows"`
 	// NewerMissing counts the complete windows after those, which the archive lacks.
 	NewerMissing int `json:"newer_windows_missing"`
+	// Rows is the same history with the columns of the report.
+	Rows RowHistory `json:"-"`
 }
 
 // AgentHistoryWindow is one window. Unknown numbers are null.
@@ -391,132 +266,24 @@ type AgentHistoryNumbers struct {
 }
 
 // AgentHistories returns the history of an agent in each project that has it in one of the windows, of each
-// audience apart; with a page that has a path, its history on that page. What could be read comes with the error of what could
-// not. An UnknownProjectError concerns the question.
-func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o HistoryOptions) ([]AgentHistory, error) {
-	o.Selection.report = analytics.AgentsReport
-	all, err := o.Selection.find(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	var page string
-	if o.Page != nil {
-		page = *o.Page
-	}
-	known, pages, met := map[string]bool{}, false, false
-	out, err := ofEach(all, func(s series) ([]AgentHistory, error) {
-		windows, newer, err := o.windows(s)
-		if err != nil {
-			return nil, err
-		}
-		read := agentReader{from: from, agent: agent, page: page, series: s, known: known,
-			rows: map[analytics.Window]map[analytics.Audience]analytics.AgentRow{}}
-		histories, err := read.histories(ctx, o.Selection.Granularity, windows)
-		pages, met = pages || read.pages, met || read.met
-		for i := range histories {
-			h := &histories[i]
-			h.Project, h.ProjectName, h.NewerMissing = s.project, o.Selection.Names[s.project], newer
-			h.Granularity, h.Agent, h.Path = o.Selection.Granularity, agent, page
-		}
-		return histories, err
-	})
-	switch {
-	case err != nil || len(out) > 0:
-		return out, err
-	case page != "" && !pages:
-		last, _ := all[0].newest(func(analytics.Window, reading) bool { return true })
-		return nil, o.Selection.totalsOnly(ctx, from, all[0].windows[last].rev)
-	case page != "" && met:
-		return nil, noAnswer("agent %s did not read page %.200q in the %s windows asked for: paths are exact, "+
-			"and `docgauge top --agent NAME --prefix PATH` lists them", agent, page, o.Selection.Granularity)
-	}
-	return nil, unknownAgent(agent, o.Selection.Granularity, known)
-}
-
-// agentReader reads the rows of an agent, of each window once.
-type agentReader struct {
-	from        sinks.Sink
-	agent, page string
-	series      series
-	rows        map[analytics.Window]map[analytics.Audience]analytics.AgentRow
-	// known are the names of the agents that were met; met: the agent is one of them.
-	known map[string]bool
-	met   bool
-	// pages: the pages of a window are known.
-	pages bool
-}
-
-// histories returns those of the audiences that the agent has.
-func (a *agentReader) histories(
-	ctx context.Context, g analytics.Granularity, windows []analytics.Window,
-) ([]AgentHistory, error) {
-	former := map[analytics.Window]analytics.Window{}
-	for _, w := range windows {
-		if before, known := a.series.endingAt(g.ComparedWith(w).To); known {
-			former[w] = before
-		}
-		for _, w := range []analytics.Window{w, former[w]} {
-			if err := a.read(ctx, w); err != nil {
-				return nil, err
+// audience apart; with a page that has a path, its history on that page. What could be read comes with the error
+// of what could not. An UnknownProjectError concerns the question.
+func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o HistoryOptions) (out []AgentHistory, _ error) {
+	all, err := RowHistories(ctx, from, analytics.AgentsReport, agent, o)
+	for _, h := range all {
+		a := AgentHistory{Project: h.Project, ProjectName: h.ProjectName, Granularity: h.Granularity, Agent: agent,
+			Class: h.Row["class"], Audience: analytics.Audience(h.Row["audience"]), Path: h.Row["path"],
+			NewerMissing: h.NewerMissing, Rows: h}
+		for _, w := range h.Windows {
+			n := AgentHistoryNumbers{State: w.State, Verified: w.Verified, Revision: w.Revision, Absent: w.Absent,
+				AgentChange: agentChange(w.RowChange)}
+			if w.Counts != nil {
+				now := agentNumbers(*w.Counts)
+				n.Visitors, n.Requests = &now.Visitors, &now.Requests
 			}
+			a.Windows = append(a.Windows, AgentHistoryWindow{w.Window, n})
 		}
+		out = append(out, a)
 	}
-	classes := map[analytics.Audience]string{}
-	for _, w := range windows {
-		for audience, row := range a.rows[w] {
-			classes[audience] = row.Class // the newest
-		}
-	}
-	var out []AgentHistory
-	for _, audience := range slices.Sorted(maps.Keys(classes)) {
-		h := AgentHistory{Class: classes[audience], Audience: audience}
-		for _, w := range windows {
-			h.Windows = append(h.Windows, a.window(w, former[w], audience))
-		}
-		out = append(out, h)
-	}
-	return out, nil
-}
-
-// window returns the numbers of a window; before is the one that it is compared with, or zero.
-func (a *agentReader) window(w, before analytics.Window, audience analytics.Audience) AgentHistoryWindow {
-	step := AgentHistoryWindow{w, AgentHistoryNumbers{State: Missing}}
-	if r, known := a.series.windows[w]; known {
-		step.State, step.Verified, step.Revision = r.rev.State(), &r.rev.Verified, &r.rev.Number
-	}
-	row, ok := a.rows[w][audience]
-	if !ok {
-		step.Absent = a.rows[w] != nil
-		return step
-	}
-	now := numbersOf(row)
-	step.Visitors, step.Requests = &now.Visitors, &now.Requests
-	if was, ok := a.rows[before][audience]; ok {
-		step.AgentChange = agentChange(new(numbersOf(was)), now, ByReaders)
-	}
-	return step
-}
-
-// read reads the rows of a window, unless it is not known, and enters the reading that it found.
-func (a *agentReader) read(ctx context.Context, w analytics.Window) error {
-	r, known := a.series.windows[w]
-	if !known || a.rows[w] != nil || r.err == nil && a.page != "" && r.rev.TotalsOnly() {
-		return nil
-	}
-	if r.err != nil {
-		return r.err
-	}
-	found := map[analytics.Audience]analytics.AgentRow{}
-	err := each(ctx, a.from, &r.rev, func(row analytics.AgentRow) bool {
-		a.known[row.Agent] = true
-		if row.Agent == a.agent {
-			a.met = true
-			if row.Path == a.page && row.Found {
-				found[row.Audience] = row
-			}
-		}
-		return row.Path <= a.page
-	})
-	a.series.windows[w], a.rows[w], a.pages = r, found, a.pages || !r.rev.TotalsOnly()
-	return err
+	return out, err
 }

@@ -266,6 +266,20 @@ func TestAgentHistory(t *testing.T) {
 	}
 }
 
+// TestRowsOfName: a name without a row below a prefix, or beyond the end of its list, has an empty list.
+func TestRowsOfName(t *testing.T) {
+	s := &sinktest.Memory{}
+	putAgents(t, s, windowOf("prj_a", analytics.Day, 0, 1), agentRow("", "curl", "ai", true, 1),
+		agentRow("/", "curl", "ai", true, 1))
+	for _, r := range []query.RowRanking{{Prefix: "/a", N: 1}, {Offset: 1, N: 1}} {
+		r.Report, r.Name = analytics.AgentsReport, "curl"
+		all, err := query.Rows(t.Context(), s, daily, r)
+		if err != nil || len(all) != 1 || len(all[0].Rows) != 0 {
+			t.Errorf("%+v: %+v, %v", r, all, err)
+		}
+	}
+}
+
 // TestAgentsMissing: an archive without windows of agents names the setting, and a question that has none is
 // refused.
 func TestAgentsMissing(t *testing.T) {

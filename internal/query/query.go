@@ -276,14 +276,7 @@ func (s series) span() (first, last analytics.Date) {
 // may have replaced the window since it was listed: totals and rows must be of the same
 // reading, so rev becomes the one that is read.
 func EachRow(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(analytics.Row) bool) error {
-	return each(ctx, from, rev, do)
-}
-
-// each is [EachRow] of a report.
-func each[R analytics.RowType](
-	ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(R) bool,
-) error {
-	rows, done, err := windowOf[R](ctx, from, rev)
+	rows, done, err := windowOf(ctx, from, rev)
 	if err != nil {
 		return err
 	}
@@ -309,11 +302,11 @@ func forEachOf[R any](rows iter.Seq2[R, error], done func() error, do func(R) bo
 	return nil
 }
 
-// windowOf is [each] for more than one window at a time. The function that it returns removes temporary files.
-func windowOf[R analytics.RowType](
+// windowOf is [EachRow] for more than one window at a time. The function that it returns removes temporary files.
+func windowOf(
 	ctx context.Context, from sinks.Sink, rev *analytics.Revision,
-) (iter.Seq2[R, error], func() error, error) {
-	return recordsOf(ctx, from, rev, sinks.RowsOf[R])
+) (iter.Seq2[analytics.Row, error], func() error, error) {
+	return recordsOf(ctx, from, rev, sinks.RowsOf[analytics.Row])
 }
 
 // recordsOf is windowOf for the rows that a function returns.

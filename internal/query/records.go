@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
@@ -31,6 +32,8 @@ type RowRanking struct {
 	// N is the length of the list, without its first Offset rows.
 	N      int `json:"-"`
 	Offset int `json:"-"`
+	// misses selects the paths that are not there.
+	misses bool
 }
 
 // Complete returns the ranking with its defaults, or why the question has no answer.
@@ -52,7 +55,9 @@ func (r RowRanking) Complete() (RowRanking, error) {
 }
 
 // OfSite reports whether the rows are rows of the site.
-func (r RowRanking) OfSite() bool { return r.Report.Shape().Site && r.Name == "" && r.Path == "" }
+func (r RowRanking) OfSite() bool {
+	return r.Report.Shape().Site && r.Name == "" && r.Path == "" && !r.misses
+}
 
 func (r RowRanking) number(counts analytics.Counts) int64 {
 	return counts[slices.Index(r.Report.Shape().Names(analytics.Count), r.By)]
@@ -60,7 +65,7 @@ func (r RowRanking) number(counts analytics.Counts) int64 {
 
 func (r RowRanking) has(row analytics.Record) bool {
 	switch path := row.Path(); {
-	case !r.Report.Shape().IsFound(row):
+	case r.Report.Shape().IsFound(row) == r.misses:
 		return false
 	case r.Name != "":
 		return path != "" && row.Texts[1] == r.Name && strings.HasPrefix(path, r.Prefix)
@@ -70,12 +75,25 @@ func (r RowRanking) has(row analytics.Record) bool {
 	return strings.HasPrefix(row.Path(), r.Prefix)
 }
 
+// RowsReading is the reading of a window. It has no totals: where rows of the site have counts, these are not added up.
+type RowsReading struct {
+	analytics.Key
+	Number     int32     `json:"revision"`
+	Settled    bool      `json:"settled"`
+	Verified   bool      `json:"verified"`
+	ExportedAt time.Time `json:"exported_at"`
+}
+
+func rowsReading(rev analytics.Revision) RowsReading {
+	return RowsReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
+}
+
 // RowsReport has rows of a report of one project in one window, and how they differ from those of an earlier one.
 type RowsReport struct {
-	AgentReading
+	RowsReading
 	ProjectName string `json:"project_name,omitempty"`
 	// Previous is the window to compare with; null where the archive lacks it.
-	Previous *AgentReading `json:"previous"`
+	Previous *RowsReading `json:"previous"`
 	RowRanking
 	// Totals are the counts of the site, by name; absent where rows of the site have them.
 	Totals map[string]int64 `json:"totals,omitempty"`
@@ -84,15 +102,36 @@ type RowsReport struct {
 	Rows  []RankedRow `json:"rows"`
 }
 
-// RankedRow is a row of a list. Previous is nil where the earlier window has no such row, or is not known; so is the
-// change, of the count by which the list is ranked.
+// RankedRow is a row of a list.
 type RankedRow struct {
 	analytics.Key
-	Rank     int
-	Row      analytics.Record
+	Rank int
+	Row  analytics.Record
+	RowChange
+}
+
+// RowChange is the change of the count by which rows are ranked. Previous is nil where the earlier window has no such
+// row, or is not known; so is the change.
+type RowChange struct {
 	Previous *analytics.Counts
 	Change   *int64
 	Percent  *float64
+}
+
+// change compares a row with the row of an earlier window, if was.
+func (r RowRanking) change(before analytics.Record, was bool, now analytics.Record) (c RowChange) {
+	if was {
+		from, to := r.number(before.Counts), r.number(now.Counts)
+		c = RowChange{&before.Counts, new(to - from), Percent(from, to)}
+	}
+	return c
+}
+
+func (c RowChange) columns(of *analytics.Shape) (out []Column) {
+	for i, name := range of.Names(analytics.Count) {
+		out = append(out, countColumn("previous_"+name, c.Previous, i))
+	}
+	return append(out, Column{"change", orNil(c.Change)}, Column{"change_percent", orNil(c.Percent)})
 }
 
 // Columns are its columns: those of the window, the rank, those of the report, the former counts, the change.
@@ -102,18 +141,11 @@ func (r RankedRow) Columns() []Column {
 	for i, c := range shape.Columns {
 		out = append(out, Column{c.Name, shape.Value(r.Row, i)})
 	}
-	return append(out, changeColumns(shape, r.Previous, r.Change, r.Percent)...)
+	return append(out, r.RowChange.columns(shape)...)
 }
 
 // MarshalJSON returns the columns.
 func (r RankedRow) MarshalJSON() ([]byte, error) { return marshalColumns(r.Columns()) }
-
-func changeColumns(of *analytics.Shape, previous *analytics.Counts, change *int64, percent *float64) (out []Column) {
-	for i, name := range of.Names(analytics.Count) {
-		out = append(out, countColumn("previous_"+name, previous, i))
-	}
-	return append(out, Column{"change", orNil(change)}, Column{"change_percent", orNil(percent)})
-}
 
 func countColumn(name string, counts *analytics.Counts, i int) Column {
 	if counts == nil {
@@ -158,24 +190,34 @@ func Rows(ctx context.Context, from sinks.Sink, o Choice, by RowRanking) ([]Rows
 	if err != nil {
 		return nil, err
 	}
+	return compareEach(ctx, from, o, by, comparison.report)
+}
+
+// compareEach returns a report of the comparison of each project; of a name, of each project that has it.
+func compareEach[R any](
+	ctx context.Context, from sinks.Sink, o Choice, by RowRanking, report func(comparison) R,
+) ([]R, error) {
 	o.Selection.report = by.Report
 	all, err := o.Selection.find(ctx, from)
 	if err != nil {
 		return nil, err
 	}
 	known := map[string]bool{}
-	out, err := ofEach(all, func(s series) ([]RowsReport, error) {
+	out, err := ofEach(all, func(s series) ([]R, error) {
 		now, previous, _, err := o.choose(ctx, from, s, by.OfSite())
 		if err != nil {
 			return nil, err
 		}
-		r, names, err := compareRows(ctx, from, previous, &now, by)
-		maps.Copy(known, names)
-		if err == nil && by.Name != "" && len(r.Rows) == 0 {
+		c, err := compare(ctx, from, previous, &now, by)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(known, c.names)
+		if by.Name != "" && !c.names[by.Name] {
 			return nil, nil
 		}
-		r.ProjectName = o.Selection.Names[s.project]
-		return []RowsReport{r}, err
+		c.ProjectName = o.Selection.Names[s.project]
+		return []R{report(c)}, nil
 	})
 	if len(out) == 0 && err == nil {
 		return nil, unknownName(by.Report, by.Name, o.Selection.Granularity, known)
@@ -192,66 +234,89 @@ func unknownName(of analytics.Report, name string, g analytics.Granularity, know
 func CompareRows(
 	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r RowRanking,
 ) (RowsReport, error) {
-	out, _, err := compareRows(ctx, from, earlier, later, r)
-	return out, err
+	c, err := compare(ctx, from, earlier, later, r)
+	if err != nil {
+		return c.RowsReport, err
+	}
+	return c.report(), nil
 }
 
-func compareRows(
+// recordSet are rows by their keys.
+type recordSet map[analytics.Record]analytics.Record
+
+// comparison has the rows of two windows of which a report is made.
+type comparison struct {
+	RowsReport // without rows
+	now        recordSet
+	before     recordSet       // nil: not compared
+	names      map[string]bool // in either window
+	found      []string        // of misses: the paths that are there
+}
+
+// compare reads the rows of two windows. An export may have replaced them: the revisions become those that are read.
+// Pages of a window of which only totals were read are not compared with.
+func compare(
 	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r RowRanking,
-) (out RowsReport, names map[string]bool, err error) {
-	out.RowRanking, out.Rows = r, []RankedRow{}
-	shape := r.Report.Shape()
-	names = map[string]bool{}
-	read := func(rev *analytics.Revision) (map[analytics.Record]analytics.Record, error) {
-		rows := map[analytics.Record]analytics.Record{}
-		err := eachRecord(ctx, from, rev, func(row analytics.Record) bool {
-			if shape.Site {
-				names[row.Texts[1]] = true
-			}
-			if r.has(row) {
-				rows[shape.Key(row)] = row
-			}
-			return !r.OfSite() && r.Path == "" || row.Path() <= r.Path
-		})
-		return rows, err
+) (c comparison, err error) {
+	c.RowRanking, c.names = r, map[string]bool{}
+	if c.now, c.found, err = c.read(ctx, from, later); err != nil {
+		return c, err
 	}
-	now, err := read(later)
-	if err != nil {
-		return out, names, err
-	}
-	out.AgentReading = agentReading(*later)
-	if !shape.Site {
-		out.Totals = map[string]int64{}
+	c.RowsReading = rowsReading(*later)
+	if !r.Report.Shape().Site {
+		c.Totals = map[string]int64{}
 		for i, n := range later.Totals.Fields() {
-			out.Totals[analytics.TotalsNames()[i]] = *n
+			c.Totals[analytics.TotalsNames()[i]] = *n
 		}
 	}
-	var before map[analytics.Record]analytics.Record
-	if earlier != nil {
-		if r.OfSite() || !earlier.TotalsOnly() {
-			if before, err = read(earlier); err != nil {
-				return out, names, err
-			}
-		}
-		out.Previous = new(agentReading(*earlier))
+	if earlier == nil {
+		return c, nil
 	}
-	all := slices.SortedFunc(maps.Values(now), func(a, b analytics.Record) int {
+	if r.OfSite() || !earlier.TotalsOnly() {
+		if c.before, _, err = c.read(ctx, from, earlier); err != nil {
+			return c, err
+		}
+	}
+	c.Previous = new(rowsReading(*earlier))
+	return c, nil
+}
+
+// read reads the rows of a window that are listed, and of misses the paths that are there, in order.
+func (c *comparison) read(
+	ctx context.Context, from sinks.Sink, rev *analytics.Revision,
+) (rows recordSet, found []string, err error) {
+	rows = recordSet{}
+	r, shape := c.RowRanking, c.RowRanking.Report.Shape()
+	all := !r.OfSite() && r.Path == ""
+	err = eachRecord(ctx, from, rev, func(row analytics.Record) bool {
+		if shape.Site {
+			c.names[row.Texts[1]] = true
+		}
+		if r.has(row) {
+			rows[shape.Key(row)] = row
+		} else if r.misses && row.Path() != "" && (len(found) == 0 || found[len(found)-1] != row.Path()) {
+			found = append(found, row.Path())
+		}
+		return all || row.Path() <= r.Path
+	})
+	return rows, found, err
+}
+
+// report ranks the rows.
+func (c comparison) report() RowsReport {
+	out, r, shape := c.RowsReport, c.RowRanking, c.RowRanking.Report.Shape()
+	all := slices.SortedFunc(maps.Values(c.now), func(a, b analytics.Record) int {
 		return cmp.Or(cmp.Compare(r.number(b.Counts), r.number(a.Counts)), shape.Compare(a, b))
 	})
-	out.Count = int64(len(all))
+	out.Rows, out.Count = []RankedRow{}, int64(len(all))
 	for i, row := range all[min(r.Offset, len(all)):] {
 		if i == r.N {
 			break
 		}
-		ranked := RankedRow{Key: later.Key, Rank: r.Offset + i + 1, Row: row}
-		if was, ok := before[shape.Key(row)]; ok {
-			ranked.Previous = &was.Counts
-			from, to := r.number(was.Counts), r.number(row.Counts)
-			ranked.Change, ranked.Percent = new(to-from), Percent(from, to)
-		}
-		out.Rows = append(out.Rows, ranked)
+		before, was := c.before[shape.Key(row)]
+		out.Rows = append(out.Rows, RankedRow{out.Key, r.Offset + i + 1, row, r.change(before, was, row)})
 	}
-	return out, names, nil
+	return out
 }
 
 // RowHistory has the counts of one row of a report, window by window, oldest first, including the windows that the
@@ -271,14 +336,13 @@ type RowHistory struct {
 // RowHistoryWindow is one window of a history. Counts is nil where they are not known.
 type RowHistoryWindow struct {
 	analytics.Key
-	Row              analytics.Record // its texts
-	State            string           // settled, provisional or Missing
-	Verified         *bool
-	Revision         *int32
-	Absent           bool // the rows of the window are known, and this one is not among them
-	Counts, Previous *analytics.Counts
-	Change           *int64
-	Percent          *float64
+	Row      analytics.Record // its texts
+	State    string           // settled, provisional or Missing
+	Verified *bool
+	Revision *int32
+	Absent   bool // the rows of the window are known, and this one is not among them
+	Counts   *analytics.Counts
+	RowChange
 }
 
 // Columns are its columns.
@@ -295,7 +359,7 @@ func (w RowHistoryWindow) Columns() []Column {
 	for i, name := range shape.Names(analytics.Count) {
 		out = append(out, countColumn(name, w.Counts, i))
 	}
-	return append(out, changeColumns(shape, w.Previous, w.Change, w.Percent)...)
+	return append(out, w.RowChange.columns(shape)...)
 }
 
 // MarshalJSON returns the columns.
@@ -319,18 +383,19 @@ func RowHistories(
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]bool{}
+	known, pages := map[string]bool{}, false
 	out, err := ofEach(all, func(s series) ([]RowHistory, error) {
 		windows, newer, err := o.windows(s)
 		if err != nil {
 			return nil, err
 		}
 		r := rowReader{from: from, shape: report.Shape(), name: name, series: s, known: known,
-			rows: map[analytics.Window]map[analytics.Record]analytics.Record{}}
+			rows: map[analytics.Window]recordSet{}}
 		if o.Page != nil {
 			r.page = *o.Page
 		}
 		histories, err := r.histories(ctx, o.Selection.Granularity, windows)
+		pages = pages || r.pages
 		for i := range histories {
 			h := &histories[i]
 			h.Project, h.ProjectName, h.NewerMissing = s.project, o.Selection.Names[s.project], newer
@@ -341,12 +406,19 @@ func RowHistories(
 		}
 		return histories, err
 	})
-	if len(out) > 0 || err != nil {
+	noun, page := report.Shape().Noun(), o.Page != nil && *o.Page != ""
+	switch {
+	case len(out) > 0 || err != nil:
 		return out, err
-	}
-	if name == "" {
+	case page && !pages:
+		last, _ := all[0].newest(func(analytics.Window, reading) bool { return true })
+		return nil, o.Selection.totalsOnly(ctx, from, all[0].windows[last].rev)
+	case page && name == "":
 		return nil, noAnswer("page %.200q has no row of the report %s in the %s windows asked for", *o.Page, report,
 			o.Selection.Granularity)
+	case page && known[name]:
+		return nil, noAnswer("%s %s did not read page %.200q in the %s windows asked for: paths are exact, and "+
+			"`docgauge top --%s NAME --prefix PATH` lists them", noun, name, *o.Page, o.Selection.Granularity, noun)
 	}
 	return nil, unknownName(report, name, o.Selection.Granularity, known)
 }
@@ -357,14 +429,15 @@ type rowReader struct {
 	shape      *analytics.Shape
 	name, page string
 	series     series
-	rows       map[analytics.Window]map[analytics.Record]analytics.Record // by key; nil: not known
-	known      map[string]bool                                            // names that were met
+	rows       map[analytics.Window]recordSet // by key; nil: not known
+	known      map[string]bool                // names that were met
+	pages      bool                           // the pages of a window are known
 }
 
 func (r *rowReader) histories(
 	ctx context.Context, g analytics.Granularity, windows []analytics.Window,
 ) (out []RowHistory, err error) {
-	former, newest := map[analytics.Window]analytics.Window{}, map[analytics.Record]analytics.Record{}
+	former, newest := map[analytics.Window]analytics.Window{}, recordSet{}
 	for _, w := range windows {
 		if before, known := r.series.endingAt(g.ComparedWith(w).To); known {
 			former[w] = before
@@ -403,11 +476,8 @@ func (r *rowReader) window(w, before analytics.Window, key, row analytics.Record
 		return step
 	}
 	step.Counts = &now.Counts
-	if was, ok := r.rows[before][key]; ok {
-		by := RowRanking{Report: r.shape.Report(), By: r.shape.Rank()}
-		from, to := by.number(was.Counts), by.number(now.Counts)
-		step.Previous, step.Change, step.Percent = &was.Counts, new(to-from), Percent(from, to)
-	}
+	was, ok := r.rows[before][key]
+	step.RowChange = RowRanking{Report: r.shape.Report(), By: r.shape.Rank()}.change(was, ok, now)
 	return step
 }
 
@@ -421,12 +491,12 @@ func (r *rowReader) read(ctx context.Context, w analytics.Window) error {
 		return of.err
 	case !r.shape.Site && r.page == "":
 		row := analytics.Record{Counts: of.rev.Totals.Counts()}
-		r.rows[w] = map[analytics.Record]analytics.Record{r.shape.Key(row): row}
+		r.rows[w] = recordSet{r.shape.Key(row): row}
 		return nil
 	case r.page != "" && of.rev.TotalsOnly():
 		return nil
 	}
-	found := map[analytics.Record]analytics.Record{}
+	found := recordSet{}
 	err := eachRecord(ctx, r.from, &of.rev, func(row analytics.Record) bool {
 		if r.shape.Site {
 			r.known[row.Texts[1]] = true
@@ -436,6 +506,6 @@ func (r *rowReader) read(ctx context.Context, w analytics.Window) error {
 		}
 		return row.Path() <= r.page
 	})
-	r.series.windows[w], r.rows[w] = of, found
+	r.series.windows[w], r.rows[w], r.pages = of, found, r.pages || !of.rev.TotalsOnly()
 	return err
 }

@@ -344,14 +344,14 @@ func sideBySide(
 	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision,
 	do func(before, now iter.Seq2[analytics.Row, error]) error,
 ) (err error) {
-	now, done, err := windowOf[analytics.Row](ctx, from, later)
+	now, done, err := windowOf(ctx, from, later)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	before := analytics.ByPath(nil)
 	if earlier != nil {
-		rows, done, err := windowOf[analytics.Row](ctx, from, earlier)
+		rows, done, err := windowOf(ctx, from, earlier)
 		if err != nil {
 			return err
 		}

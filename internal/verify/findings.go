@@ -276,7 +276,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		out = append(out, Finding{Key: &key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
 	}
 	alike, newest := map[string]*analytics.Alike{}, map[string]analytics.Key{}
-	days, longer := map[string][]analytics.Revision{}, []analytics.Revision{}
+	days, longer := map[string][]countedRevision{}, []countedRevision{}
 	for _, key := range w.keys() {
 		shown, ok := w.shownAsKnown(key)
 		if !ok || damaged[key] || !shown.Verified {
@@ -301,7 +301,8 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 			found(key, "the counts of %s contradict each other, such as those of %.200q",
 				format.Plural(n, "page"), shown.Sum.Example)
 		}
-		if !shown.Totals.AtLeast(shown.Sum.Largest) {
+		counts := shown.Totals.Counts()
+		if !counts.AtLeast(shown.Sum.Largest.Counts()) {
 			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest),
 				totals(shown.Totals))
 		}
@@ -314,9 +315,9 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 				totals(shown.Sum.Added))})
 		}
 		if key.Granularity == analytics.Day {
-			days[key.Project] = append(days[key.Project], shown.Revision)
+			days[key.Project] = append(days[key.Project], countedRevision{shown.Revision, counts})
 		} else {
-			longer = append(longer, shown.Revision)
+			longer = append(longer, countedRevision{shown.Revision, counts})
 		}
 	}
 	for _, project := range slices.Sorted(maps.Keys(alike)) {
@@ -328,7 +329,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 	}
 	for _, long := range longer {
 		inside := days[long.Project] // in the order of their dates
-		begin, _ := slices.BinarySearchFunc(inside, long.From, func(r analytics.Revision, d analytics.Date) int {
+		begin, _ := slices.BinarySearchFunc(inside, long.From, func(r countedRevision, d analytics.Date) int {
 			return cmp.Compare(r.From, d)
 		})
 		for _, day := range inside[begin:] {
@@ -337,13 +338,19 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 			}
 			// A longer window that was read before its day may have fewer visitors.
 			later := long.Settled || !long.ExportedAt.Before(day.ExportedAt)
-			if later && !long.Totals.AtLeast(day.Totals) {
+			if later && !long.counts.AtLeast(day.counts) {
 				found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From,
 					totals(long.Totals), totals(day.Totals))
 			}
 		}
 	}
 	return out, remarks
+}
+
+// countedRevision has the counts of its totals, since each day is compared with each longer window around it.
+type countedRevision struct {
+	analytics.Revision
+	counts analytics.Counts
 }
 
 // implausibleAgents is implausible for a window of the report of agents.
