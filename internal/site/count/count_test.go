@@ -70,8 +70,13 @@ func TestPages(t *testing.T) {
 		"/a.css": true, "/A.CSS": true, "/robots.txt": true, "/sitemap.xml": true, "/x/sitemap-2.xml": true,
 		"/a":    false,
 		"/a.md": false, "/llms.txt": false, "/v1.2": false, "/css": false, "/.css": true, "/a.tar.gz": true,
+		"/en/_sources/a.rst.txt": true, "/_sources/": true, "/objects.inv": true, "/_sourcesx/a": false, "/a_sources/b": false,
+		"/searchindex.js": true, "/search/search_index.json": true, "/pagefind/wasm.en.pagefind": true,
+		"/pagefind/index/en_1.pf_index": true, "/pagefind/fragment/en_1.pf_fragment": true, "/search": false,
+		"/hashmap.json": true, "/assets/a.md.Cx1.lean.js": true, "/_next/image": true, "/docs.data": true, "/image": false,
+		"/search-index.json": true, "/genindex.html": false, "/_image": true, "/cdn-cgi/trace": true,
 	} {
-		if got := a.have([]byte(path)); got != want {
+		if got := a.have([]byte(path)) || a.haveFolder(path); got != want {
 			t.Errorf("%s is an asset: %t", path, got)
 		}
 	}
@@ -143,6 +148,7 @@ func TestLeftOut(t *testing.T) {
 		{strings.Replace(line, " 200 ", " 404 ", 1), Status},
 		{strings.Replace(line, "GET", "HEAD", 1), Method}, {strings.Replace(line, "GET /a HTTP/1.1", "-", 1), Method},
 		{hit("192.0.2.1", "/a.css?x", firefox), Asset}, {hit("192.0.2.1", "*", firefox), Asset},
+		{hit("192.0.2.1", "/_sources/a.rst.txt", firefox), Asset},
 		{strings.Replace(line, "2026", "2036", 1), Outside}, {"no log", Unparsed},
 		{hit("198.51.100.7", "/a", firefox), Excluded}, {hit("192.0.2.1", "/internal/a", firefox), Excluded},
 		{hit("192.0.2.1", "/ping", firefox), Excluded}, {hit("192.0.2.1", "/pings", firefox), ""},
@@ -300,7 +306,7 @@ func TestWrongSettings(t *testing.T) {
 			t.Errorf("%s is not named: %v", name, err)
 		}
 	}
-	for _, never := range []string{"/a?b", "/a#b", "/*/a", "/a.css", "/robots.txt", "/" + strings.Repeat("x", maxPath),
+	for _, never := range []string{"/a?b", "/a#b", "/*/a", "/a.css", "/robots.txt", "/_sources/a", "/" + strings.Repeat("x", maxPath),
 		"::ffff:0:0/90"} {
 		if _, err := ParseRules(Settings{LogFormat: "auto", Exclude: never}, time.Now); err == nil ||
 			!strings.Contains(err.Error(), "match") {

@@ -21,24 +21,40 @@ const (
 	maxMissed = 200
 )
 
-// builtinAssets are not pages: extensions with their dot, else names of files.
+// builtinAssets are not pages: extensions with their dot, folders with their slash, else names of files. Of the tools of
+// docs: Sphinx's sources, inventory and build file, Pagefind's index, the data of React Router; of other hosts and
+// frameworks what sends images and scripts without an extension. Other search indexes are JSON or scripts.
 const builtinAssets = ".css,.js,.mjs,.cjs,.map,.json,.xml,.rss,.atom,.wasm,.webmanifest,.ico,.png,.jpg,.jpeg,.gif," +
 	".svg,.webp,.avif,.bmp,.tif,.tiff,.woff,.woff2,.ttf,.otf,.eot,.mp3,.mp4,.m4a,.ogg,.wav,.webm,.mov,.pdf,.zip,.gz," +
 	".tgz,.bz2,.xz,.zst,.tar,.7z,.rar,.dmg,.exe,.msi,.deb,.rpm,.apk,.jar,.whl,.iso,.bin,.sha256,.sig,.asc,robots.txt," +
-	"ads.txt,security.txt,humans.txt"
+	"ads.txt,security.txt,humans.txt,_sources/,objects.inv,.buildinfo,.pagefind,.pf_meta,.pf_index,.pf_fragment," +
+	".pf_filter,.pf_sort,.data,_next/,_image,_ipx/,cdn-cgi/"
 
 // assets says which paths are not pages.
-type assets map[string]bool
+type assets struct {
+	names   map[string]bool
+	folders []string // between slashes
+}
 
 func parseAssets(text string) assets {
-	a := assets{}
+	a := assets{names: map[string]bool{}}
 	for name := range strings.SplitSeq(cmp.Or(text, builtinAssets), ",") {
-		a[strings.ToLower(strings.TrimSpace(name))] = true
+		if name = strings.ToLower(strings.TrimSpace(name)); strings.HasSuffix(name, "/") {
+			a.folders = append(a.folders, "/"+strings.TrimLeft(name, "/"))
+		} else {
+			a.names[name] = true
+		}
 	}
 	return a
 }
 
-// have reports whether a path without its query names an asset.
+// haveFolder reports whether a path without its query leads into a folder of assets.
+func (a assets) haveFolder(path string) bool {
+	path = strings.ToLower(path)
+	return slices.ContainsFunc(a.folders, func(folder string) bool { return strings.Contains(path, folder) })
+}
+
+// have reports whether a path without its query names an asset by the name of its file.
 func (a assets) have(path []byte) bool {
 	name := path[bytes.LastIndexByte(path, '/')+1:]
 	if len(name) == 0 || len(name) > 255 {
@@ -54,7 +70,7 @@ func (a assets) have(path []byte) bool {
 			dot = i
 		}
 	}
-	return dot >= 0 && a[string(lower[dot:])] || a[string(lower)]
+	return dot >= 0 && a.names[string(lower[dot:])] || a.names[string(lower)]
 }
 
 // markdownFiles are Markdown surfaces, beside every path that ends in .md or .mdx.

@@ -73,6 +73,7 @@ type Viewer struct {
 type target struct {
 	page     string
 	markdown bool
+	asset    bool
 	excluded bool
 	number   int32 // of the page in the only project, -1 if not yet known
 }
@@ -162,8 +163,12 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
 	}
 	t = cached(v.targets, path, func(text string) target {
 		page, markdown := pageOf([]byte(text))
-		return target{page: page, markdown: markdown, excluded: v.exclude.havePath([]byte(text), page), number: -1}
+		return target{page: page, markdown: markdown, asset: v.assets.haveFolder(text),
+			excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
+	if t.asset {
+		return t, Asset
+	}
 	project, ok := v.projectOf(l, t.page)
 	if !ok {
 		return t, Foreign
