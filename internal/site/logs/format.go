@@ -274,14 +274,16 @@ const needed = 6
 
 // columns reads lines whose values are between tabs or spaces.
 type columns struct {
-	known   []int  // of each column its place in knownColumns, negative for others
-	lacks   string // a column that is needed
-	scratch []byte
+	known        []int  // of each column its place in knownColumns, negative for others
+	lacks        string // a column that is needed
+	isCloudFront bool   // it encodes values before it writes them
+	scratch      []byte
 }
 
 func newColumns(names string) *columns {
 	c := &columns{}
 	for name := range strings.FieldsSeq(names) {
+		c.isCloudFront = c.isCloudFront || strings.EqualFold(name, "x-edge-location")
 		isIt := func(known column) bool { return strings.EqualFold(known.name, name) }
 		c.known = append(c.known, slices.IndexFunc(knownColumns, isIt))
 	}
@@ -292,6 +294,9 @@ func newColumns(names string) *columns {
 	}
 	return c
 }
+
+// percent is an encoded percent sign.
+var percent = []byte("%25")
 
 func (c *columns) parse(line []byte, into *Line) error {
 	*into, c.scratch = Line{}, c.scratch[:0]
@@ -335,10 +340,21 @@ func (c *columns) parse(line []byte, into *Line) error {
 			if value = dashed(value); len(value) > 0 && at >= hostBy {
 				into.Host, hostBy = value, at
 			}
+		case target:
+			if c.isCloudFront && bytes.Contains(value, percent) {
+				value = bytes.ReplaceAll(value, percent, []byte("%"))
+			}
+			if err := into.set(f, value); err != nil {
+				return err
+			}
 		case userAgent, accept:
 			before := len(c.scratch)
 			if hasTabs {
-				if text, err := url.PathUnescape(string(value)); err == nil {
+				text, err := url.PathUnescape(string(value))
+				if err == nil && c.isCloudFront && strings.Contains(text, "%20") && !strings.Contains(text, " ") {
+					text, err = url.PathUnescape(text) // encoded twice
+				}
+				if err == nil {
 					c.scratch = append(c.scratch, text...)
 					value = c.scratch[before:]
 				}
