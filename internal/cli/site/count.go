@@ -201,6 +201,7 @@ var leftOutTexts = []struct {
 	text   string
 }{
 	{count.Asset, "assets: styles, scripts, images, downloads"},
+	{count.Prefetch, "fetched in advance, or by a site's script that may do so"},
 	{count.Status, "answered with neither 2xx nor 304"},
 	{count.Method, "not GET"},
 	{count.Excluded, "excluded by DOCGAUGE_SITE_EXCLUDE"},

@@ -21,9 +21,9 @@ const (
 	maxMissed = 200
 )
 
-// builtinAssets are not pages: extensions with their dot, folders with their slash, else names of files. Of the tools of
-// docs: Sphinx's sources, inventory and build file, Pagefind's index, the data of React Router; of other hosts and
-// frameworks what sends images and scripts without an extension. Other search indexes are JSON or scripts.
+// builtinAssets are not pages: extensions with their dot, folders with their slash, else names of files. Sphinx has
+// sources, an inventory and a build file; Pagefind an index; React Router data. The last names send images and scripts
+// without an extension. Other search indexes are JSON or scripts.
 const builtinAssets = ".css,.js,.mjs,.cjs,.map,.json,.xml,.rss,.atom,.wasm,.webmanifest,.ico,.png,.jpg,.jpeg,.gif," +
 	".svg,.webp,.avif,.bmp,.tif,.tiff,.woff,.woff2,.ttf,.otf,.eot,.mp3,.mp4,.m4a,.ogg,.wav,.webm,.mov,.pdf,.zip,.gz," +
 	".tgz,.bz2,.xz,.zst,.tar,.7z,.rar,.dmg,.exe,.msi,.deb,.rpm,.apk,.jar,.whl,.iso,.bin,.sha256,.sig,.asc,robots.txt," +
@@ -134,6 +134,48 @@ func pathOf(target []byte) []byte {
 		}
 	}
 	return target
+}
+
+// pageOfPayload returns the path of the page whose content the script of a site asks for: Next.js's with the query
+// _rsc, in a static export with .txt at the end, or below /_next/data/; Nuxt's as _payload.json. The path is empty if
+// only prefetches have such a path, or if no header tells them from a click. Other paths are returned unchanged.
+func pageOfPayload(target, path []byte) (page []byte, isPayload bool) {
+	if whole, ok := bytes.CutSuffix(path, []byte(".json")); ok {
+		if bytes.HasSuffix(whole, []byte("/_payload")) {
+			return nil, true
+		}
+		before, after, ok := bytes.Cut(whole, []byte("/_next/data/"))
+		if !ok {
+			return path, false
+		}
+		_, after, ok = bytes.Cut(after, []byte("/")) // after the number of the build
+		if !ok {
+			return nil, true
+		}
+		if string(after) == "index" {
+			after = nil
+		}
+		return slices.Concat(before, []byte("/"), after), true
+	}
+	_, query, _ := bytes.Cut(target, []byte("?"))
+	for part := range bytes.SplitSeq(query, []byte("&")) {
+		key, _, _ := bytes.Cut(part, []byte("="))
+		isPayload = isPayload || string(key) == "_rsc"
+	}
+	if !isPayload {
+		return path, false
+	}
+	name := path[bytes.LastIndexByte(path, '/')+1:]
+	if whole, ok := bytes.CutSuffix(path, []byte(".txt")); ok {
+		if bytes.HasPrefix(name, []byte("__next.")) {
+			return nil, true
+		}
+		if string(name) == "index.txt" {
+			whole = bytes.TrimSuffix(whole, []byte("index"))
+		}
+		return whole, true
+	}
+	return path, true
 }
 
 // spell writes a path in the one spelling that is counted: printable text as it is; percent-encoded the rest, and

@@ -28,6 +28,7 @@ const (
 	Outside  Reason = "outside"  // not in the requested days
 	Method   Reason = "method"   // not GET
 	Status   Reason = "status"   // neither 2xx nor 304
+	Prefetch Reason = "prefetch" // fetched in advance, or may be
 	Asset    Reason = "asset"    // an image, a style, a script; not a page
 	Foreign  Reason = "project"  // another host or path than the projects have
 	Client   Reason = "client"   // without an address
@@ -71,6 +72,7 @@ type Viewer struct {
 }
 
 type target struct {
+	path     string // the key in the cache
 	page     string
 	markdown bool
 	asset    bool
@@ -149,7 +151,7 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 		var isOther bool
 		if out.Page, isOther = v.words.page(pageName{project: out.Project, path: t.page}, client); !isOther {
 			t.number = out.Page
-			v.targets[string(pathOf(l.Target))] = t
+			v.targets[t.path] = t
 		}
 	}
 	return *out, ""
@@ -158,13 +160,19 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 // locate sets the day and project of a line, and returns its target.
 func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
 	path := pathOf(l.Target)
-	if len(path) == 0 || v.assets.have(path) {
+	path, isPayload := pageOfPayload(l.Target, path)
+	switch {
+	case isPayload && (len(path) == 0 || l.Prefetch || !l.Script):
+		return t, Prefetch
+	case len(path) == 0 || v.assets.have(path):
 		return t, Asset
+	case l.Prefetch:
+		return t, Prefetch
 	}
 	t = cached(v.targets, path, func(text string) target {
 		page, markdown := pageOf([]byte(text))
-		return target{page: page, markdown: markdown, asset: v.assets.haveFolder(text),
-			excluded: v.exclude.havePath([]byte(text), page), number: -1}
+		return target{path: text, page: page, markdown: markdown,
+			asset: v.assets.haveFolder(text), excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
 	if t.asset {
 		return t, Asset

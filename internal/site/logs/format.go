@@ -267,7 +267,7 @@ var knownColumns = []column{
 	{"date", date}, {"time", clock}, {"c-ip", client}, {"cs-method", method}, {"cs-uri-stem", target},
 	{"sc-status", status}, {"cs(User-Agent)", userAgent}, {"cs(Accept)", accept}, {"cs-host", host}, {"cs(Host)", host},
 	{"x-host-header", host}, {"sc-content-type", contentType}, {"x-forwarded-for", forwarded},
-	{"cs(X-Forwarded-For)", forwarded},
+	{"cs(X-Forwarded-For)", forwarded}, {"cs-uri-query", query}, {"cs(Sec-Purpose)", purpose}, {"cs(Purpose)", purpose},
 }
 
 const needed = 6
@@ -308,6 +308,7 @@ func (c *columns) parse(line []byte, into *Line) error {
 		separator = []byte("\t")
 	}
 	hostBy := 0
+	var asked []byte // the query
 	for i, at := range c.known {
 		value, rest, more := bytes.Cut(line, separator)
 		if len(line) > 0 && line[0] == '"' {
@@ -347,6 +348,10 @@ func (c *columns) parse(line []byte, into *Line) error {
 			if err := into.set(f, value); err != nil {
 				return err
 			}
+		case query:
+			if value = dashed(value); len(value) > 0 {
+				asked = value
+			}
 		case userAgent, accept:
 			before := len(c.scratch)
 			if hasTabs {
@@ -373,6 +378,11 @@ func (c *columns) parse(line []byte, into *Line) error {
 				return err
 			}
 		}
+	}
+	if len(asked) > 0 {
+		before := len(c.scratch)
+		c.scratch = append(append(append(c.scratch, into.Target...), '?'), asked...)
+		into.Target = c.scratch[before:]
 	}
 	return nil
 }

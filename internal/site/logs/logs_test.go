@@ -91,8 +91,8 @@ func TestFormats(t *testing.T) {
 			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/a", UserAgent: "Mozilla/5.0 (X)",
 				Status: 200}},
 		// CloudFront encodes the path as it came, and in some years the user agent twice.
-		{"auto", cloudFrontHead, "2026-10-10\t13:55:36\tFRA56\t100\t192.0.2.1\tGET\td.cloudfront.net\t/caf%25C3%25A9/100%2525/" +
-			"%2F\t200\t-\tMozilla/5.0%2520(X;%2520+https://openai.com/bot%2529\t-\th\t-",
+		{"auto", cloudFrontHead, "2026-10-10\t13:55:36\tFRA56\t100\t192.0.2.1\tGET\td.cloudfront.net\t" +
+			"/caf%25C3%25A9/100%2525/%2F\t200\t-\tMozilla/5.0%2520(X;%2520+https://openai.com/bot%2529\t-\th\t-",
 			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/caf%C3%A9/100%25/%2F",
 				UserAgent: "Mozilla/5.0 (X; +https://openai.com/bot)", Status: 200}},
 		{"auto", cloudFrontHead, "2026-10-10\t13:55:36\tFRA56\t100\t192.0.2.1\tGET\td.cloudfront.net\t/a\t200\t-\t" +
