@@ -236,6 +236,34 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
+// TestMarkdown: on a site whose own script fetches Markdown, a browser's Markdown is a person's.
+func TestMarkdown(t *testing.T) {
+	accepts := hit("192.0.2.4", "/guide/install.md", firefox) + ` "text/markdown"`
+	format := `nginx:$remote_addr - - [$time_local] "$request" $status $size "-" "$http_user_agent" "$http_accept"`
+	var lines []string
+	for _, path := range []string{"/", "/README.md", "/_sidebar.md", "/_navbar.md", "/en/README.md", "/guide/install.md",
+		"/docs/README", "/XREADME.md"} {
+		lines = append(lines, hit("192.0.2.1", path, firefox)+` "*/*"`)
+	}
+	lines = append(lines, hit("192.0.2.2", "/guide/install.md", "ChatGPT-User/1.0")+` "*/*"`,
+		hit("192.0.2.3", "/guide/install.md", "curl/8.1")+` "*/*"`, accepts)
+	for markdown, want := range map[string]string{
+		"browser": "/ 1 0, /XREADME 1 0, /docs/README 1 0, /en 1 0, /guide/install 1 3",
+		"agent": "/ 1 0, /README 0 1, /XREADME 0 1, /_navbar 0 1, /_sidebar 0 1, /docs/README 1 0, /en/README 0 1, " +
+			"/guide/install 0 4",
+	} {
+		r := counted(t, rulesOf(t, Settings{Markdown: markdown, LogFormat: format}), Options{}, lines...)
+		var pages []string
+		for _, p := range r.Pages {
+			pages = append(pages, fmt.Sprint(p.Path, " ", p.Human, " ", p.AI))
+		}
+		slices.Sort(pages)
+		if got := strings.Join(pages, ", "); got != want {
+			t.Errorf("%s: %s, want %s", markdown, got, want)
+		}
+	}
+}
+
 // TestReaders: who is the same reader, and behind which proxy.
 func TestReaders(t *testing.T) {
 	forwarded := func(peer, list string) string { return hit(peer, "/a", firefox) + ` "` + list + `"` }
@@ -356,9 +384,9 @@ func TestProjects(t *testing.T) {
 
 // TestWrongSettings: every setting that is wrong is named.
 func TestWrongSettings(t *testing.T) {
-	_, err := ParseRules(Settings{LogFormat: "x", Projects: "prj_a", LogProxies: "10.0.0.0/33", Exclude: "ping",
+	_, err := ParseRules(Settings{LogFormat: "x", Projects: "prj_a", LogProxies: "10.0.0.0/33", Exclude: "ping", Markdown: "x",
 		AgentsFile: "/nowhere", RangesDir: "/nowhere"}, time.Now)
-	for _, name := range []string{"LOG_FORMAT", "PROJECTS", "LOG_PROXIES", "EXCLUDE", "AGENTS_FILE", "RANGES_DIR"} {
+	for _, name := range []string{"LOG_FORMAT", "PROJECTS", "LOG_PROXIES", "EXCLUDE", "MARKDOWN", "AGENTS_FILE", "RANGES_DIR"} {
 		if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_SITE_"+name+": ") {
 			t.Errorf("%s is not named: %v", name, err)
 		}

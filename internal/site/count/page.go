@@ -76,6 +76,9 @@ func (a assets) have(path []byte) bool {
 // markdownFiles are Markdown surfaces, beside every path that ends in .md or .mdx.
 var markdownFiles = []string{"llms.txt", "llms-full.txt"}
 
+// docsifyParts are parts of pages of Docsify, whose script fetches the README of a folder as the folder's page.
+var docsifyParts = []string{"_sidebar.md", "_navbar.md", "_coverpage.md", "_footer.md", "_404.md"}
+
 // pageOf returns the page that the target of a request names: its path without query, decoded and
 // with one spelling for each, folded. markdown reports whether the path asks for Markdown. It returns
 // nothing for a target without a path.

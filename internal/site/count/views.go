@@ -7,6 +7,7 @@ package count
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"net/http"
 	"net/netip"
@@ -171,6 +172,9 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
 	}
 	t = cached(v.targets, path, func(text string) target {
 		page, markdown := pageOf([]byte(text))
+		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
+			page = cmp.Or(folder, "/")
+		}
 		return target{path: text, page: page, markdown: markdown,
 			asset: v.assets.haveFolder(text), excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
@@ -197,7 +201,7 @@ func (v *Viewer) miss(l *logs.Line) {
 		return
 	}
 	addr, a, why := v.clientOf(l)
-	if why != "" || !guesses(a.agent, v.asksForMarkdown(l, t.markdown)) {
+	if why != "" || !guesses(a.agent, v.asksForMarkdown(l, a.agent, t.markdown)) {
 		return
 	}
 	client, network := networkOf(addr)
@@ -252,7 +256,7 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	if why != "" {
 		return addr, why
 	}
-	switch agents.Audience(a.agent, v.asksForMarkdown(l, markdown)) {
+	switch agents.Audience(a.agent, v.asksForMarkdown(l, a.agent, markdown)) {
 	case analytics.Human:
 		out.Kind = facts.Human
 	case analytics.AI:
@@ -300,9 +304,10 @@ func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
 	})
 }
 
-// asksForMarkdown reports whether a line asks for Markdown, by its path or otherwise.
-func (v *Viewer) asksForMarkdown(l *logs.Line, byPath bool) bool {
-	return byPath || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
+// asksForMarkdown reports whether a line asks for Markdown, by its path or otherwise. The path does not count if the
+// site's own script fetches Markdown and the client is a browser.
+func (v *Viewer) asksForMarkdown(l *logs.Line, a *agents.Agent, byPath bool) bool {
+	return byPath && !(v.fetches && a == nil) || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
 }
 
 func (v *Viewer) prefersMarkdown(l *logs.Line) bool {
