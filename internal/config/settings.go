@@ -98,7 +98,8 @@ type Config struct {
 	SiteProjects       string   `envconfig:"DOCGAUGE_SITE_PROJECTS" desc:"projects by host and path prefix: prj_docs=docs.example.com,prj_api=example.com/api; empty = all lines are of one site"`
 	SiteLogProxies     string   `envconfig:"DOCGAUGE_SITE_LOG_PROXIES" desc:"networks of the CDN or proxy, or cloudflare, fastly or private: behind them the client is the right-most other address of X-Forwarded-For"`
 	SiteExclude        string   `envconfig:"DOCGAUGE_SITE_EXCLUDE" desc:"what is not a reader: networks, paths (/internal/*), user agents (agent:TEXT)"`
-	SiteAssets         string   `envconfig:"DOCGAUGE_SITE_ASSETS" desc:"extensions with their dot and names of files that are no pages; unset = styles, scripts, images, media, fonts, feeds, data, downloads"`
+	SiteAssets         string   `envconfig:"DOCGAUGE_SITE_ASSETS" desc:"extensions with their dot, folders with a slash at their end, and names of files that are no pages; unset = styles, scripts, images, media, fonts, feeds, data, downloads, files of docs tools"`
+	SiteMarkdown       string   `envconfig:"DOCGAUGE_SITE_MARKDOWN" default:"agent" desc:"what a browser's request counts as whose path asks for Markdown: agent (AI), or browser (human, for sites whose own script fetches Markdown, such as Docsify)"`
 	SiteAgentsFile     string   `envconfig:"DOCGAUGE_SITE_AGENTS_FILE" desc:"file of agents that are added to the built-in table, or replace rows of it; in the format of docs/site-agents.md"`
 	SiteRangesDir      string   `envconfig:"DOCGAUGE_SITE_RANGES_DIR" desc:"directory of the address ranges that operators of agents publish, a file each; unset = no claim is verified"`
 	SiteRepo           string   `envconfig:"DOCGAUGE_SITE_REPO" desc:"git repositories that agent jobs edit, one a project, comma-separated: [project=]path or URL, with #branch; unset = no jobs"`

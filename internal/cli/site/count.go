@@ -137,7 +137,8 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 
 func ruleSettings(c config.Config) count.Settings {
 	return count.Settings{LogFormat: c.SiteLogFormat, Projects: c.SiteProjects, LogProxies: c.SiteLogProxies,
-		Exclude: c.SiteExclude, Assets: c.SiteAssets, AgentsFile: c.SiteAgentsFile, RangesDir: c.SiteRangesDir}
+		Exclude: c.SiteExclude, Assets: c.SiteAssets, Markdown: c.SiteMarkdown, AgentsFile: c.SiteAgentsFile,
+		RangesDir: c.SiteRangesDir}
 }
 
 // list is a list of a report: a heading, and a row for each.
@@ -201,6 +202,7 @@ var leftOutTexts = []struct {
 	text   string
 }{
 	{count.Asset, "assets: styles, scripts, images, downloads"},
+	{count.Prefetch, "fetched in advance, or by a site's script that may do so"},
 	{count.Status, "answered with neither 2xx nor 304"},
 	{count.Method, "not GET"},
 	{count.Excluded, "excluded by DOCGAUGE_SITE_EXCLUDE"},

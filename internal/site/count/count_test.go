@@ -70,8 +70,13 @@ func TestPages(t *testing.T) {
 		"/a.css": true, "/A.CSS": true, "/robots.txt": true, "/sitemap.xml": true, "/x/sitemap-2.xml": true,
 		"/a":    false,
 		"/a.md": false, "/llms.txt": false, "/v1.2": false, "/css": false, "/.css": true, "/a.tar.gz": true,
+		"/en/_sources/a.rst.txt": true, "/_sources/": true, "/objects.inv": true, "/_sourcesx/a": false, "/a_sources/b": false,
+		"/searchindex.js": true, "/search/search_index.json": true, "/pagefind/wasm.en.pagefind": true,
+		"/pagefind/index/en_1.pf_index": true, "/pagefind/fragment/en_1.pf_fragment": true, "/search": false,
+		"/hashmap.json": true, "/assets/a.md.Cx1.lean.js": true, "/_next/image": true, "/docs.data": true, "/image": false,
+		"/search-index.json": true, "/genindex.html": false, "/_image": true, "/cdn-cgi/trace": true,
 	} {
-		if got := a.have([]byte(path)); got != want {
+		if got := a.have([]byte(path)) || a.haveFolder(path); got != want {
 			t.Errorf("%s is an asset: %t", path, got)
 		}
 	}
@@ -143,6 +148,11 @@ func TestLeftOut(t *testing.T) {
 		{strings.Replace(line, " 200 ", " 404 ", 1), Status},
 		{strings.Replace(line, "GET", "HEAD", 1), Method}, {strings.Replace(line, "GET /a HTTP/1.1", "-", 1), Method},
 		{hit("192.0.2.1", "/a.css?x", firefox), Asset}, {hit("192.0.2.1", "*", firefox), Asset},
+		{hit("192.0.2.1", "/_sources/a.rst.txt", firefox), Asset},
+		{hit("192.0.2.1", "/p1?_rsc=1", firefox), Prefetch}, {hit("192.0.2.1", "/b.txt?a=b&_rsc=1", firefox), Prefetch},
+		{hit("192.0.2.1", "/__next._tree.txt?_rsc=1", firefox), Prefetch}, {hit("192.0.2.1", "/a?x_rsc=1", firefox), ""},
+		{hit("192.0.2.1", "/docs/_next/data/x/a.json", firefox), Prefetch}, {hit("192.0.2.1", "/b.txt", firefox), ""},
+		{hit("192.0.2.1", "/a/_payload.json?x", firefox), Prefetch}, {hit("192.0.2.1", "/a.json?_rsc=1", firefox), Asset},
 		{strings.Replace(line, "2026", "2036", 1), Outside}, {"no log", Unparsed},
 		{hit("198.51.100.7", "/a", firefox), Excluded}, {hit("192.0.2.1", "/internal/a", firefox), Excluded},
 		{hit("192.0.2.1", "/ping", firefox), Excluded}, {hit("192.0.2.1", "/pings", firefox), ""},
@@ -169,6 +179,87 @@ func TestLeftOut(t *testing.T) {
 		}
 		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "bingbot.json of 2020-01-01 is too old") {
 			t.Errorf("warnings: %q", got.Warnings)
+		}
+	}
+}
+
+// TestPrefetch: what headers say of why a page is fetched decides, in every format that may have them.
+func TestPrefetch(t *testing.T) {
+	next := func(path string, headers ...string) string {
+		text := ""
+		for i := 0; i < len(headers); i += 2 {
+			text += fmt.Sprintf(",%q:[%q]", headers[i], headers[i+1])
+		}
+		return `{"ts":1791640536.5,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"` + path + `","headers":{` +
+			`"User-Agent":["` + firefox + `"]` + text + `}},"status":200}`
+	}
+	flat := func(key, value string) string {
+		return `{"time":"2026-10-10T12:00:00Z","ClientAddr":"192.0.2.1:1","RequestMethod":"GET","RequestPath":"/a",` +
+			`"DownstreamStatus":200,"request_User-Agent":"` + firefox + `","` + key + `":"` + value + `"}`
+	}
+	columns := func(fields, values string) string {
+		return "#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent) " + fields +
+			"\n2026-10-10 12:00:00 192.0.2.1 GET /a 200 " + strings.ReplaceAll(firefox, " ", "+") + " " + values
+	}
+	for _, test := range []struct{ format, line, want string }{
+		{"", next("/a"), "/a"}, {"", next("/a", "Sec-Purpose", "prefetch;prerender"), ""},
+		{"", next("/a", "Purpose", "prefetch"), ""}, {"", next("/a", "Sec-Purpose", "else"), "/a"},
+		{"", next("/a?_rsc=1", "Rsc", "1"), "/a"}, {"", next("/a?_rsc=1", "Rsc", "1", "Next-Router-Prefetch", "1"), ""},
+		{"", next("/a?_rsc=1", "Rsc", "1", "Next-Router-Segment-Prefetch", "/_tree"), ""}, {"", next("/a?_rsc=1"), ""},
+		{"", next("/d/b.txt?_rsc=1", "Rsc", "1"), "/d/b"}, {"", next("/d/index.txt?_rsc=1", "Rsc", "1"), "/d"},
+		{"", next("/__next._tree.txt?_rsc=1", "Rsc", "1"), ""},
+		{"", next("/d/_next/data/x/a/b.json?q=1", "X-Nextjs-Data", "1"), "/d/a/b"},
+		{"", next("/_next/data/x/index.json", "X-Nextjs-Data", "1"), "/"},
+		{"", next("/_next/data/x/a.json", "X-Nextjs-Data", "1", "Purpose", "prefetch"), ""},
+		{"", next("/_next/data/x/a.json", "X-Nextjs-Data", "1", "X-Middleware-Prefetch", "1"), ""},
+		{"", next("/_payload.json", "Rsc", "1"), ""},
+		{"", flat("request_Sec-Purpose", "prefetch"), ""}, {"", flat("request_Next-Router-Prefetch", "1"), ""},
+		{"", flat("request_Sec-Purpose", "-"), "/a"},
+		{"", `{"time_local":"10/Oct/2026:12:00:00 +0000","remote_addr":"192.0.2.1","request":"GET /a HTTP/1.1",` +
+			`"status":"200","http_user_agent":"` + firefox + `","http_sec_purpose":"prefetch"}`, ""},
+		{`nginx:$remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_rsc" "$http_sec_purpose"`,
+			`192.0.2.1 [2026-10-10T12:00:00Z] "GET /a?_rsc=1 HTTP/1.1" 200 "` + firefox + `" "1" "-"`, "/a"},
+		{`nginx:$remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_rsc" "$http_sec_purpose"`,
+			`192.0.2.1 [2026-10-10T12:00:00Z] "GET /a HTTP/1.1" 200 "` + firefox + `" "-" "prefetch"`, ""},
+		{"", columns("cs-uri-query", "_rsc=1"), ""}, {"", columns("cs-uri-query", "-"), "/a"},
+		{"", columns("cs(Sec-Purpose)", "prefetch"), ""},
+		{"", next("/b.txt?_rsc=1", "Rsc", "1") + "\n" + next("/b.txt"), "/b/b.txt"},
+	} {
+		r := counted(t, rulesOf(t, Settings{LogFormat: test.format}), Options{}, test.line)
+		got := ""
+		for _, p := range r.Pages {
+			got += p.Path
+		}
+		if got != test.want || r.LeftOut[Prefetch] != map[bool]int{true: 1}[test.want == ""] {
+			t.Errorf("%s: %q, want %q; left out %v", test.line, got, test.want, r.LeftOut)
+		}
+	}
+}
+
+// TestMarkdown: on a site whose own script fetches Markdown, a browser's Markdown is a person's.
+func TestMarkdown(t *testing.T) {
+	accepts := hit("192.0.2.4", "/guide/install.md", firefox) + ` "text/markdown"`
+	format := `nginx:$remote_addr - - [$time_local] "$request" $status $size "-" "$http_user_agent" "$http_accept"`
+	var lines []string
+	for _, path := range []string{"/", "/README.md", "/_sidebar.md", "/_navbar.md", "/en/README.md", "/guide/install.md",
+		"/docs/README", "/XREADME.md"} {
+		lines = append(lines, hit("192.0.2.1", path, firefox)+` "*/*"`)
+	}
+	lines = append(lines, hit("192.0.2.2", "/guide/install.md", "ChatGPT-User/1.0")+` "*/*"`,
+		hit("192.0.2.3", "/guide/install.md", "curl/8.1")+` "*/*"`, accepts)
+	for markdown, want := range map[string]string{
+		"browser": "/ 1 0, /XREADME 1 0, /docs/README 1 0, /en 1 0, /guide/install 1 3",
+		"agent": "/ 1 0, /README 0 1, /XREADME 0 1, /_navbar 0 1, /_sidebar 0 1, /docs/README 1 0, /en/README 0 1, " +
+			"/guide/install 0 4",
+	} {
+		r := counted(t, rulesOf(t, Settings{Markdown: markdown, LogFormat: format}), Options{}, lines...)
+		var pages []string
+		for _, p := range r.Pages {
+			pages = append(pages, fmt.Sprint(p.Path, " ", p.Human, " ", p.AI))
+		}
+		slices.Sort(pages)
+		if got := strings.Join(pages, ", "); got != want {
+			t.Errorf("%s: %s, want %s", markdown, got, want)
 		}
 	}
 }
@@ -293,14 +384,14 @@ func TestProjects(t *testing.T) {
 
 // TestWrongSettings: every setting that is wrong is named.
 func TestWrongSettings(t *testing.T) {
-	_, err := ParseRules(Settings{LogFormat: "x", Projects: "prj_a", LogProxies: "10.0.0.0/33", Exclude: "ping",
+	_, err := ParseRules(Settings{LogFormat: "x", Projects: "prj_a", LogProxies: "10.0.0.0/33", Exclude: "ping", Markdown: "x",
 		AgentsFile: "/nowhere", RangesDir: "/nowhere"}, time.Now)
-	for _, name := range []string{"LOG_FORMAT", "PROJECTS", "LOG_PROXIES", "EXCLUDE", "AGENTS_FILE", "RANGES_DIR"} {
+	for _, name := range []string{"LOG_FORMAT", "PROJECTS", "LOG_PROXIES", "EXCLUDE", "MARKDOWN", "AGENTS_FILE", "RANGES_DIR"} {
 		if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_SITE_"+name+": ") {
 			t.Errorf("%s is not named: %v", name, err)
 		}
 	}
-	for _, never := range []string{"/a?b", "/a#b", "/*/a", "/a.css", "/robots.txt", "/" + strings.Repeat("x", maxPath),
+	for _, never := range []string{"/a?b", "/a#b", "/*/a", "/a.css", "/robots.txt", "/_sources/a", "/" + strings.Repeat("x", maxPath),
 		"::ffff:0:0/90"} {
 		if _, err := ParseRules(Settings{LogFormat: "auto", Exclude: never}, time.Now); err == nil ||
 			!strings.Contains(err.Error(), "match") {

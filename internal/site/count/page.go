@@ -21,24 +21,40 @@ const (
 	maxMissed = 200
 )
 
-// builtinAssets are not pages: extensions with their dot, else names of files.
+// builtinAssets are not pages: extensions with their dot, folders with their slash, else names of files. Sphinx has
+// sources, an inventory and a build file; Pagefind an index; React Router data. The last names send images and scripts
+// without an extension. Other search indexes are JSON or scripts.
 const builtinAssets = ".css,.js,.mjs,.cjs,.map,.json,.xml,.rss,.atom,.wasm,.webmanifest,.ico,.png,.jpg,.jpeg,.gif," +
 	".svg,.webp,.avif,.bmp,.tif,.tiff,.woff,.woff2,.ttf,.otf,.eot,.mp3,.mp4,.m4a,.ogg,.wav,.webm,.mov,.pdf,.zip,.gz," +
 	".tgz,.bz2,.xz,.zst,.tar,.7z,.rar,.dmg,.exe,.msi,.deb,.rpm,.apk,.jar,.whl,.iso,.bin,.sha256,.sig,.asc,robots.txt," +
-	"ads.txt,security.txt,humans.txt"
+	"ads.txt,security.txt,humans.txt,_sources/,objects.inv,.buildinfo,.pagefind,.pf_meta,.pf_index,.pf_fragment," +
+	".pf_filter,.pf_sort,.data,_next/,_image,_ipx/,cdn-cgi/"
 
 // assets says which paths are not pages.
-type assets map[string]bool
+type assets struct {
+	names   map[string]bool
+	folders []string // between slashes
+}
 
 func parseAssets(text string) assets {
-	a := assets{}
+	a := assets{names: map[string]bool{}}
 	for name := range strings.SplitSeq(cmp.Or(text, builtinAssets), ",") {
-		a[strings.ToLower(strings.TrimSpace(name))] = true
+		if name = strings.ToLower(strings.TrimSpace(name)); strings.HasSuffix(name, "/") {
+			a.folders = append(a.folders, "/"+strings.TrimLeft(name, "/"))
+		} else {
+			a.names[name] = true
+		}
 	}
 	return a
 }
 
-// have reports whether a path without its query names an asset.
+// haveFolder reports whether a path without its query leads into a folder of assets.
+func (a assets) haveFolder(path string) bool {
+	path = strings.ToLower(path)
+	return slices.ContainsFunc(a.folders, func(folder string) bool { return strings.Contains(path, folder) })
+}
+
+// have reports whether a path without its query names an asset by the name of its file.
 func (a assets) have(path []byte) bool {
 	name := path[bytes.LastIndexByte(path, '/')+1:]
 	if len(name) == 0 || len(name) > 255 {
@@ -54,11 +70,14 @@ func (a assets) have(path []byte) bool {
 			dot = i
 		}
 	}
-	return dot >= 0 && a[string(lower[dot:])] || a[string(lower)]
+	return dot >= 0 && a.names[string(lower[dot:])] || a.names[string(lower)]
 }
 
 // markdownFiles are Markdown surfaces, beside every path that ends in .md or .mdx.
 var markdownFiles = []string{"llms.txt", "llms-full.txt"}
+
+// docsifyParts are parts of pages of Docsify, whose script fetches the README of a folder as the folder's page.
+var docsifyParts = []string{"_sidebar.md", "_navbar.md", "_coverpage.md", "_footer.md", "_404.md"}
 
 // pageOf returns the page that the target of a request names: its path without query, decoded and
 // with one spelling for each, folded. markdown reports whether the path asks for Markdown. It returns
@@ -118,6 +137,48 @@ func pathOf(target []byte) []byte {
 		}
 	}
 	return target
+}
+
+// pageOfPayload returns the path of the page whose content the script of a site asks for: Next.js's with the query
+// _rsc, in a static export with .txt at the end, or below /_next/data/; Nuxt's as _payload.json. The path is empty if
+// only prefetches have such a path, or if no header tells them from a click. Other paths are returned unchanged.
+func pageOfPayload(target, path []byte) (page []byte, isPayload bool) {
+	if whole, ok := bytes.CutSuffix(path, []byte(".json")); ok {
+		if bytes.HasSuffix(whole, []byte("/_payload")) {
+			return nil, true
+		}
+		before, after, ok := bytes.Cut(whole, []byte("/_next/data/"))
+		if !ok {
+			return path, false
+		}
+		_, after, ok = bytes.Cut(after, []byte("/")) // after the number of the build
+		if !ok {
+			return nil, true
+		}
+		if string(after) == "index" {
+			after = nil
+		}
+		return slices.Concat(before, []byte("/"), after), true
+	}
+	_, query, _ := bytes.Cut(target, []byte("?"))
+	for part := range bytes.SplitSeq(query, []byte("&")) {
+		key, _, _ := bytes.Cut(part, []byte("="))
+		isPayload = isPayload || string(key) == "_rsc"
+	}
+	if !isPayload {
+		return path, false
+	}
+	name := path[bytes.LastIndexByte(path, '/')+1:]
+	if whole, ok := bytes.CutSuffix(path, []byte(".txt")); ok {
+		if bytes.HasPrefix(name, []byte("__next.")) {
+			return nil, true
+		}
+		if string(name) == "index.txt" {
+			whole = bytes.TrimSuffix(whole, []byte("index"))
+		}
+		return whole, true
+	}
+	return path, true
 }
 
 // spell writes a path in the one spelling that is counted: printable text as it is; percent-encoded the rest, and

@@ -24,6 +24,7 @@ type Settings struct {
 	LogProxies string // networks, or names of them
 	Exclude    string // networks, paths, and user agents
 	Assets     string
+	Markdown   string // agent (or empty) or browser
 	AgentsFile string
 	RangesDir  string
 }
@@ -37,6 +38,7 @@ type Rules struct {
 	proxies  []netip.Prefix
 	exclude  exclusions
 	assets   assets
+	fetches  bool // the site's own script fetches Markdown
 	agents   *agents.Table
 	ranges   *agents.Ranges
 }
@@ -50,7 +52,12 @@ type host struct {
 // ParseRules reads the settings and the files that they name. The error names every setting that
 // is wrong.
 func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
-	r := &Rules{assets: parseAssets(s.Assets)}
+	r := &Rules{assets: parseAssets(s.Assets), fetches: s.Markdown == "browser"}
+	if r.fetches {
+		for _, name := range docsifyParts {
+			r.assets.names[name] = true
+		}
+	}
 	var problems []error
 	check := func(name string, err error) {
 		if err != nil {
@@ -73,6 +80,9 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	check("LOG_PROXIES", err)
 	r.exclude, err = parseExclusions(s.Exclude, r.assets)
 	check("EXCLUDE", err)
+	if !r.fetches && s.Markdown != "" && s.Markdown != "agent" {
+		check("MARKDOWN", fmt.Errorf("%.40q: want agent or browser", s.Markdown))
+	}
 	r.agents, err = agents.Load(s.AgentsFile)
 	check("AGENTS_FILE", err)
 	r.ranges, err = agents.ReadRanges(s.RangesDir, now)

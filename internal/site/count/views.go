@@ -7,6 +7,7 @@ package count
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"net/http"
 	"net/netip"
@@ -28,6 +29,7 @@ const (
 	Outside  Reason = "outside"  // not in the requested days
 	Method   Reason = "method"   // not GET
 	Status   Reason = "status"   // neither 2xx nor 304
+	Prefetch Reason = "prefetch" // fetched in advance, or may be
 	Asset    Reason = "asset"    // an image, a style, a script; not a page
 	Foreign  Reason = "project"  // another host or path than the projects have
 	Client   Reason = "client"   // without an address
@@ -71,8 +73,10 @@ type Viewer struct {
 }
 
 type target struct {
+	path     string // the key in the cache
 	page     string
 	markdown bool
+	asset    bool
 	excluded bool
 	number   int32 // of the page in the only project, -1 if not yet known
 }
@@ -148,7 +152,7 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 		var isOther bool
 		if out.Page, isOther = v.words.page(pageName{project: out.Project, path: t.page}, client); !isOther {
 			t.number = out.Page
-			v.targets[string(pathOf(l.Target))] = t
+			v.targets[t.path] = t
 		}
 	}
 	return *out, ""
@@ -157,13 +161,26 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 // locate sets the day and project of a line, and returns its target.
 func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
 	path := pathOf(l.Target)
-	if len(path) == 0 || v.assets.have(path) {
+	path, isPayload := pageOfPayload(l.Target, path)
+	switch {
+	case isPayload && (len(path) == 0 || l.Prefetch || !l.Script):
+		return t, Prefetch
+	case len(path) == 0 || v.assets.have(path):
 		return t, Asset
+	case l.Prefetch:
+		return t, Prefetch
 	}
 	t = cached(v.targets, path, func(text string) target {
 		page, markdown := pageOf([]byte(text))
-		return target{page: page, markdown: markdown, excluded: v.exclude.havePath([]byte(text), page), number: -1}
+		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
+			page = cmp.Or(folder, "/")
+		}
+		return target{path: text, page: page, markdown: markdown,
+			asset: v.assets.haveFolder(text), excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
+	if t.asset {
+		return t, Asset
+	}
 	project, ok := v.projectOf(l, t.page)
 	if !ok {
 		return t, Foreign
@@ -184,7 +201,7 @@ func (v *Viewer) miss(l *logs.Line) {
 		return
 	}
 	addr, a, why := v.clientOf(l)
-	if why != "" || !guesses(a.agent, v.asksForMarkdown(l, t.markdown)) {
+	if why != "" || !guesses(a.agent, v.asksForMarkdown(l, a.agent, t.markdown)) {
 		return
 	}
 	client, network := networkOf(addr)
@@ -239,7 +256,7 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	if why != "" {
 		return addr, why
 	}
-	switch agents.Audience(a.agent, v.asksForMarkdown(l, markdown)) {
+	switch agents.Audience(a.agent, v.asksForMarkdown(l, a.agent, markdown)) {
 	case analytics.Human:
 		out.Kind = facts.Human
 	case analytics.AI:
@@ -287,9 +304,10 @@ func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
 	})
 }
 
-// asksForMarkdown reports whether a line asks for Markdown, by its path or otherwise.
-func (v *Viewer) asksForMarkdown(l *logs.Line, byPath bool) bool {
-	return byPath || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
+// asksForMarkdown reports whether a line asks for Markdown, by its path or otherwise. The path does not count if the
+// site's own script fetches Markdown and the client is a browser.
+func (v *Viewer) asksForMarkdown(l *logs.Line, a *agents.Agent, byPath bool) bool {
+	return byPath && !(v.fetches && a == nil) || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
 }
 
 func (v *Viewer) prefersMarkdown(l *logs.Line) bool {

@@ -267,21 +267,23 @@ var knownColumns = []column{
 	{"date", date}, {"time", clock}, {"c-ip", client}, {"cs-method", method}, {"cs-uri-stem", target},
 	{"sc-status", status}, {"cs(User-Agent)", userAgent}, {"cs(Accept)", accept}, {"cs-host", host}, {"cs(Host)", host},
 	{"x-host-header", host}, {"sc-content-type", contentType}, {"x-forwarded-for", forwarded},
-	{"cs(X-Forwarded-For)", forwarded},
+	{"cs(X-Forwarded-For)", forwarded}, {"cs-uri-query", query}, {"cs(Sec-Purpose)", purpose}, {"cs(Purpose)", purpose},
 }
 
 const needed = 6
 
 // columns reads lines whose values are between tabs or spaces.
 type columns struct {
-	known   []int  // of each column its place in knownColumns, negative for others
-	lacks   string // a column that is needed
-	scratch []byte
+	known        []int  // of each column its place in knownColumns, negative for others
+	lacks        string // a column that is needed
+	isCloudFront bool   // it encodes values before it writes them
+	scratch      []byte
 }
 
 func newColumns(names string) *columns {
 	c := &columns{}
 	for name := range strings.FieldsSeq(names) {
+		c.isCloudFront = c.isCloudFront || strings.EqualFold(name, "x-edge-location")
 		isIt := func(known column) bool { return strings.EqualFold(known.name, name) }
 		c.known = append(c.known, slices.IndexFunc(knownColumns, isIt))
 	}
@@ -293,6 +295,9 @@ func newColumns(names string) *columns {
 	return c
 }
 
+// percent is an encoded percent sign.
+var percent = []byte("%25")
+
 func (c *columns) parse(line []byte, into *Line) error {
 	*into, c.scratch = Line{}, c.scratch[:0]
 	if c.lacks != "" {
@@ -303,6 +308,7 @@ func (c *columns) parse(line []byte, into *Line) error {
 		separator = []byte("\t")
 	}
 	hostBy := 0
+	var asked []byte // the query
 	for i, at := range c.known {
 		value, rest, more := bytes.Cut(line, separator)
 		if len(line) > 0 && line[0] == '"' {
@@ -335,10 +341,25 @@ func (c *columns) parse(line []byte, into *Line) error {
 			if value = dashed(value); len(value) > 0 && at >= hostBy {
 				into.Host, hostBy = value, at
 			}
+		case target:
+			if c.isCloudFront && bytes.Contains(value, percent) {
+				value = bytes.ReplaceAll(value, percent, []byte("%"))
+			}
+			if err := into.set(f, value); err != nil {
+				return err
+			}
+		case query:
+			if value = dashed(value); len(value) > 0 {
+				asked = value
+			}
 		case userAgent, accept:
 			before := len(c.scratch)
 			if hasTabs {
-				if text, err := url.PathUnescape(string(value)); err == nil {
+				text, err := url.PathUnescape(string(value))
+				if err == nil && c.isCloudFront && strings.Contains(text, "%20") && !strings.Contains(text, " ") {
+					text, err = url.PathUnescape(text) // encoded twice
+				}
+				if err == nil {
 					c.scratch = append(c.scratch, text...)
 					value = c.scratch[before:]
 				}
@@ -357,6 +378,11 @@ func (c *columns) parse(line []byte, into *Line) error {
 				return err
 			}
 		}
+	}
+	if len(asked) > 0 {
+		before := len(c.scratch)
+		c.scratch = append(append(append(c.scratch, into.Target...), '?'), asked...)
+		into.Target = c.scratch[before:]
 	}
 	return nil
 }

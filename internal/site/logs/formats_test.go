@@ -344,9 +344,6 @@ func (f format) want(hits []hit) []string {
 		if f.lacksHost {
 			h.host = ""
 		}
-		if f.head != "" { // the query is a column of its own
-			h.path, _, _ = strings.Cut(h.path, "?")
-		}
 		all = append(all, fmt.Sprint(h, f.form))
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"net/textproto"
 	"strings"
 	"sync"
 )
@@ -12,7 +13,8 @@ import (
 // jsonForms are the keys of servers' JSON logs, by what they mean: meaning=key, where a dot leads into an object, and of
 // a list the first string counts, of X-Forwarded-For all. A key with a question mark counts only in a line without
 // another of its meaning. Headers of requests are named here that say what the client says of itself, and what
-// proxies have added: no other one is read, so that no client can name its address, host, path or status.
+// proxies have added: no other one is read, so that no client can name its address, host, path or status. The keys of
+// purposeHeaders are beside the key of Accept.
 var jsonForms = []struct{ name, keys string }{
 	{"caddy", `time=ts peer=request.remote_ip client=request.client_ip host=request.host method=request.method
 		path=request.uri status=status agent=request.headers.User-Agent accept=request.headers.Accept
@@ -147,9 +149,26 @@ func keysOf(form string) *node {
 			if known.name == "ecs" { // or flat
 				t.add([]string{key}, f, isWeak, 1<<i)
 			}
+			for header, f := range purposeHeaders {
+				if key, ok := besideAccept(key, header); ok && name == "accept" {
+					t.add(strings.Split(key, "."), f, false, 1<<i)
+				}
+			}
 		}
 	}
 	return t.node()
+}
+
+// besideAccept returns the key of another header, spelled as the key of Accept is, if that has something before it.
+func besideAccept(accept, header string) (key string, ok bool) {
+	if prefix, ok := strings.CutSuffix(accept, "Accept"); ok {
+		return prefix + textproto.CanonicalMIMEHeaderKey(header), true
+	}
+	prefix, ok := strings.CutSuffix(accept, "accept")
+	if strings.HasSuffix(prefix, "_") {
+		header = strings.ReplaceAll(header, "-", "_")
+	}
+	return prefix + header, ok && prefix != ""
 }
 
 // parseKeys reads the key names of json:time=ts,client=ip,…

@@ -27,6 +27,8 @@ type Line struct {
 	UserAgent []byte
 	Accept    []byte // the request's header
 	Type      []byte // Content-Type of the response
+	Prefetch  bool   // a header of the request says that it is made in advance
+	Script    bool   // a header of the request says that a script of Next.js makes it
 
 	// An event names what other lines are asked for.
 	Event   []byte // of the platform: docs.content.view or docs.content.md.view
@@ -64,8 +66,12 @@ const (
 	userAgent
 	accept
 	contentType
-	request // method, target and protocol
-	when    // a time of any form
+	purpose  // a header with prefetch in its value
+	prefetch // a header that only requests in advance have
+	script   // a header that only a script's requests have
+	query    // of the target
+	request  // method, target and protocol
+	when     // a time of any form
 	date
 	clock
 	event
@@ -88,6 +94,12 @@ var fieldNames = map[string]field{
 
 var ourFieldNames = map[string]field{
 	"peer": peer, "event": event, "reader": visitor, "kind": kind, "line": inner, "source": source,
+}
+
+// purposeHeaders are headers of requests, by which prefetches are known: the browser's, and Next.js's.
+var purposeHeaders = map[string]field{
+	"sec-purpose": purpose, "purpose": purpose, "next-router-prefetch": prefetch,
+	"next-router-segment-prefetch": prefetch, "x-middleware-prefetch": prefetch, "rsc": script, "x-nextjs-data": script,
 }
 
 // set sets a part of a line.
@@ -131,6 +143,12 @@ func (l *Line) set(f field, value []byte) error {
 		l.Accept = dashed(value)
 	case contentType:
 		l.Type = dashed(value)
+	case purpose:
+		l.Prefetch = l.Prefetch || bytes.Contains(value, []byte("prefetch"))
+	case prefetch:
+		l.Prefetch = l.Prefetch || len(dashed(value)) > 0
+	case script:
+		l.Script = l.Script || len(dashed(value)) > 0
 	case request:
 		// A target can have spaces, if the client is broken; HTTP/0.9 has no protocol.
 		var ok bool

@@ -90,6 +90,19 @@ func TestFormats(t *testing.T) {
 			"Mozilla/5.0%20(X)\t-\th\t-",
 			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/a", UserAgent: "Mozilla/5.0 (X)",
 				Status: 200}},
+		// CloudFront encodes the path as it came, and in some years the user agent twice.
+		{"auto", cloudFrontHead, "2026-10-10\t13:55:36\tFRA56\t100\t192.0.2.1\tGET\td.cloudfront.net\t" +
+			"/caf%25C3%25A9/100%2525/%2F\t200\t-\tMozilla/5.0%2520(X;%2520+https://openai.com/bot%2529\t-\th\t-",
+			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/caf%C3%A9/100%25/%2F",
+				UserAgent: "Mozilla/5.0 (X; +https://openai.com/bot)", Status: 200}},
+		{"auto", cloudFrontHead, "2026-10-10\t13:55:36\tFRA56\t100\t192.0.2.1\tGET\td.cloudfront.net\t/a\t200\t-\t" +
+			"My%2520App/1%20CFNetwork\t-\th\t-",
+			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/a", UserAgent: "My%20App/1 CFNetwork",
+				Status: 200}},
+		{"auto", strings.Replace(cloudFrontHead, "x-edge-location", "s-ip", 1), "2026-10-10\t13:55:36\t10.0.0.1\t100\t" +
+			"192.0.2.1\tGET\td\t/100%25\t200\t-\tMy%2520App\t-\th\t-",
+			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/100%25", UserAgent: "My%20App",
+				Status: 200}},
 		{"mintlify", "", `{"event_id":"1","subdomain":"acme","created_at":"2026-10-10T13:55:36.000Z",` +
 			`"event":"docs.content.md.view","path":"/a","user_agent":"x","ip":"192.0.2.1"}`,
 			words{Time: when, Client: "192.0.2.1", Host: "acme", Method: "GET", Target: "/a", UserAgent: "x",

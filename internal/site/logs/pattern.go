@@ -56,7 +56,10 @@ func compile(format string, others map[string]field) (*pattern, error) {
 		}
 		f, ok := others[name]
 		if !ok {
-			f = variables[name]
+			f, ok = variables[name]
+		}
+		if header, isHeader := strings.CutPrefix(name, "http_"); !ok && isHeader {
+			f = purposeHeaders[strings.ReplaceAll(header, "_", "-")]
 		}
 		p.steps = append(p.steps, step{f, []byte(until), strings.HasPrefix(until, `"`)})
 		has[f] = true
