@@ -84,6 +84,18 @@ func (e *Evidence) Add(other Evidence) {
 	e.lines, e.future, e.newest = e.lines+other.lines, e.future+other.future, max(e.newest, other.newest)
 }
 
+// AddRecent adds the evidence of later lines; once there are so many in all, those before count half.
+func (e *Evidence) AddRecent(other Evidence, lines int) {
+	if e.lines+other.lines > lines {
+		for i := range e.forms {
+			f := &e.forms[i]
+			f.lines, f.agents, f.statuses = f.lines/2, f.agents/2, f.statuses/2
+		}
+		e.lines, e.future = e.lines/2, e.future/2
+	}
+	e.Add(other)
+}
+
 // remedies say, by the form of lines, how to log the user agent and the status.
 var remedies = map[string]struct{ agent, status string }{
 	"combined": {agent: "log the format combined, not common; in Traefik, set " + traefikAgent},
