@@ -96,7 +96,17 @@ func foundLog(found *render.Findings, source logs.Source, t count.Tried, err err
 	if err != nil && !strings.HasPrefix(err.Error(), source.Where+":") {
 		err = fmt.Errorf("%s: %w", source.Where, err)
 	}
-	found.Found("log", detail, err)
+	isRight := true
+	for _, f := range t.Findings {
+		result := render.Warn
+		if f.Ruins {
+			isRight, result = false, render.Fail
+		}
+		found.Add(render.Finding{Result: result, Check: "log", Detail: source.Where + ": " + f.Text})
+	}
+	if isRight || err != nil {
+		found.Found("log", detail, err)
+	}
 }
 
 // tryStore tries the directory of a site, and reports whether a process collects into it.

@@ -17,6 +17,8 @@ type Batch struct {
 	Missed  []view // of lines that are left out
 	LeftOut map[Reason]int
 	Bad     *BadLine
+	// Evidence is of all its lines.
+	Evidence Evidence
 
 	asked   []negotiated
 	clients []matchedAgent // of each view, if user agents are counted
@@ -62,6 +64,7 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 			}
 			continue
 		}
+		v.observe(p.Form, &l)
 		if l.Time < v.To {
 			b.Newest = max(b.Newest, l.Time)
 		}
@@ -77,6 +80,8 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 	}
 	b.Missed, v.missed = v.missed, nil
 	b.asked, v.negotiated = v.negotiated, nil
+	b.Evidence, v.evidence = v.evidence, Evidence{}
+	b.Evidence.keys = p.Keys()
 	return b
 }
 

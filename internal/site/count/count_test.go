@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 const now = analytics.Date(20_800)
@@ -177,7 +178,9 @@ func TestLeftOut(t *testing.T) {
 		if diff := gocmp.Diff(want, got.LeftOut); diff != "" || got.Views+len(want) != 2 || got.Lines != 2 {
 			t.Errorf("%s: %d views of %d lines: %s", test.line, got.Views, got.Lines, diff)
 		}
-		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "bingbot.json of 2020-01-01 is too old") {
+		last := len(got.Warnings) - 1
+		if last != strings.Count(test.line, "2036") || !strings.Contains(got.Warnings[last], "bingbot.json of 2020-01-01 is "+
+			"too old") {
 			t.Errorf("warnings: %q", got.Warnings)
 		}
 	}
@@ -347,6 +350,105 @@ func TestReaders(t *testing.T) {
 	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 0 {
 		t.Error(r.Warnings)
 	}
+}
+
+// TestFindings: a log whose numbers say little is named with the remedy, in a count and by a look at it.
+func TestFindings(t *testing.T) {
+	repeat := func(n int, line func(i int) string) (lines []string) {
+		for i := range n {
+			lines = append(lines, line(i))
+		}
+		return lines
+	}
+	combined := func(i int) string { return hit(fmt.Sprintf("192.0.2.%d", i%200), "/a", firefox) }
+	common := func(i int) string { return strings.TrimSuffix(combined(i), ` "-" "`+firefox+`"`) }
+	object := func(i int) string {
+		return fmt.Sprintf(`{"t":"2026-10-10T12:00:00Z","ip":"192.0.2.%d","p":"/a","s":200,"user_agent":%q}`, i, firefox)
+	}
+	traefik := func(i int) string {
+		return fmt.Sprintf(`{"ClientHost":"192.0.2.%d","DownstreamStatus":200,"RequestHost":"docs.example.com",`+
+			`"RequestMethod":"GET","RequestPath":"/a","StartUTC":"2026-10-10T11:39:21Z","time":"2026-10-10T11:41:25Z"}`, i)
+	}
+	cloudflare := func(key string) func(i int) string {
+		return func(i int) string {
+			return fmt.Sprintf(`{"EdgeStartTimestamp":1791640536,"ClientIP":"192.0.2.%d","ClientRequestMethod":"GET",`+
+				`"ClientRequestURI":"/a","ClientRequestHost":"h",%s}`, i, key)
+		}
+	}
+	const ruins = "ruins: "
+	for name, test := range map[string]struct {
+		format string
+		lines  []string
+		want   []string // beginnings of each; ruins: no number of this log is right
+	}{
+		"good":                     {"", repeat(3, combined), nil},
+		"common":                   {"", repeat(3, common), []string{ruins + "no user agent in 3 of 3 lines (combined)"}},
+		"combined and some common": {"", append(repeat(3, combined), repeat(3, common)...), nil},
+		"Traefik's JSON": {"", append(repeat(3, combined), repeat(2, traefik)...), []string{
+			ruins + "no user agent in 2 of 2 lines (traefik), which therefore count no reader: set " +
+				"accesslog.fields.headers.names.User-Agent=keep in Traefik"}},
+		"Traefik's CLF": {"", repeat(3, func(i int) string {
+			return common(i) + ` "-" "-" 7 "docs@docker" "http://172.18.0.2:80" 2ms`
+		}), []string{ruins + "no user agent in 3 of 3 lines (combined), which therefore count no reader: log the format " +
+			"combined"}},
+		"Logpush without user agent": {"", repeat(2, cloudflare(`"EdgeResponseStatus":200`)), []string{
+			ruins + "no user agent in 2 of 2 lines (cloudflare), which therefore count no reader: add ClientRequestUserAgent"}},
+		"Logpush without status": {"", repeat(2, cloudflare(`"ClientRequestUserAgent":"Mozilla/5.0"`)), []string{
+			ruins + "no status in 2 of 2 lines (cloudflare), which therefore count no view: add EdgeResponseStatus"}},
+		"key of the agent": {"json:time=t,client=ip,path=p,status=s,agent=userAgent", repeat(3, object), []string{
+			ruins + "no line has the key userAgent (agent) that DOCGAUGE_SITE_LOG_FORMAT names"}},
+		"key of the status": {"json:time=t,client=ip,path=p,status=code,agent=user_agent", repeat(3, object), []string{
+			ruins + "no line has the key code (status) that DOCGAUGE_SITE_LOG_FORMAT names"}},
+		"key of the path": {"json:time=t,client=ip,path=url,status=s,agent=user_agent", repeat(3, object), []string{
+			ruins + "no line has a known format; name it with DOCGAUGE_SITE_LOG_FORMAT (docs/site.md says which ones are " +
+				"known); no line has the key url (path) that DOCGAUGE_SITE_LOG_FORMAT names"}},
+		"one of two keys":      {"json:time=t,client=addr,client=ip,path=p,status=s,agent=user_agent", repeat(3, object), nil},
+		"keys for other lines": {"json:time=t,client=ip,path=p", repeat(3, combined), nil},
+		"future": {"", append(repeat(3, combined), strings.Replace(combined(1), "2026", "2036", 1)), []string{
+			"1 of 4 lines left out, with times in the future, up to 2036-10-10T12:00:00Z: correct the clock"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rulesOf(t, Settings{LogFormat: test.format})
+			var said, ruined []string
+			for _, want := range test.want {
+				text, ruins := strings.CutPrefix(want, ruins)
+				if said = append(said, text); ruins {
+					ruined = append(ruined, text)
+				}
+			}
+			log := filepath.Join(t.TempDir(), "a.log")
+			if err := os.WriteFile(log, []byte(strings.Join(test.lines, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			report, err := r.Count(t.Context(), []string{log}, Options{Now: now})
+			if err != nil {
+				report = &Report{Warnings: []string{strings.TrimPrefix(err.Error(), log+": ")}}
+			}
+			if !begin(report.Warnings, said) {
+				t.Errorf("count: %q, want %q", report.Warnings, said)
+			}
+			tried, err := r.Try(t.Context(), logs.Source{Where: log}, now.Time)
+			if errors.Is(err, logs.ErrUnknown) {
+				tried.Findings = []Finding{{Text: strings.TrimPrefix(err.Error(), log+": "), Ruins: true}}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			var all, fatal []string
+			for _, f := range tried.Findings {
+				if all = append(all, f.Text); f.Ruins {
+					fatal = append(fatal, f.Text)
+				}
+			}
+			if !begin(all, said) || !begin(fatal, ruined) {
+				t.Errorf("a look: %q, of which ruin it %q; want %q, %q", all, fatal, said, ruined)
+			}
+		})
+	}
+}
+
+// begin reports whether each text begins as it should.
+func begin(texts, want []string) bool {
+	return slices.EqualFunc(texts, want, strings.HasPrefix)
 }
 
 // TestProjects: lines belong to the project of their host and the longest prefix of their path. A

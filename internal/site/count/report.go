@@ -104,6 +104,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 		v := NewViewer(r, c.words, from, to)
 		v.Identify = once(secret)
 		v.byUserAgent = o.ByUserAgent
+		v.Future = (o.Now + 2).Time().Unix() // clocks differ by less than a day
 		c.viewers = append(c.viewers, v)
 	}
 	paths, err := filesOf(paths)
@@ -122,7 +123,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 		}
 	}
 	if len(c.unknown) > 0 && len(c.unknown) == len(paths) {
-		return nil, fmt.Errorf("%s: %w", c.unknown[0], logs.ErrUnknown)
+		return nil, fmt.Errorf("%s: %w", c.unknown[0], r.unknown(c.evidence))
 	}
 	return c.report(paths), nil
 }
@@ -177,6 +178,7 @@ type counting struct {
 	bad        *BadLine
 	badLog     int
 	unknown    []string // logs without a line of a known format
+	evidence   Evidence
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
@@ -245,7 +247,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 
 // bounds returns the Unix seconds that are counted.
 func (c *counting) bounds() (from, to int64) {
-	from, to = math.MinInt64, (c.Now + 2).Time().Unix() // clocks differ by less than a day
+	from, to = math.MinInt64, (c.Now + 2).Time().Unix()
 	if c.From != nil {
 		from = c.From.Time().Unix()
 	}
@@ -281,6 +283,7 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 // add counts the views of a batch of a log.
 func (c *counting) add(log int, b Batch) {
 	c.lines += b.Lines
+	c.evidence.Add(b.Evidence)
 	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
 	}
@@ -382,6 +385,9 @@ func (c *counting) report(paths []string) *Report {
 	}
 	for _, path := range c.unknown {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
+	}
+	for _, f := range c.Findings(c.evidence, 1) {
+		r.Warnings = append(r.Warnings, f.Text)
 	}
 	var addresses []*busiest
 	for _, v := range c.viewers {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -22,8 +23,11 @@ type Tried struct {
 	Oldest, Newest time.Time
 	Hosts          map[string]int // lines by host without its port; others are no names
 	Accept         bool           // whether a line has the header
+	Findings       []Finding
 
-	forms map[string]int // lines by the name of their form
+	forms    map[string]int // lines by the name of their form
+	viewer   *Viewer
+	evidence Evidence
 }
 
 // headSize is the number of bytes at the beginning of the oldest log and at the end of the newest that Try reads.
@@ -43,6 +47,9 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 	}
 	t.Hosts, t.forms = map[string]int{}, map[string]int{}
 	parser := r.Parser()
+	future := (analytics.DateOf(now()) + 2).Time().Unix()
+	t.viewer = NewViewer(r, NewVocabulary(), 0, future)
+	t.viewer.Fixed, t.viewer.Future, t.viewer.Identify = 0, future, func(*view, []byte) Reason { return "" }
 	f, err := logs.NewFollower([]logs.Source{source}, nil, logs.FollowOptions{Now: now})
 	if err != nil {
 		return t, err
@@ -57,7 +64,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 			return nil
 		}
 		if t.parse(parser, head); t.Parsed == 0 {
-			return fmt.Errorf("%s: %w", c.Name, logs.ErrUnknown)
+			return fmt.Errorf("%s: %w", c.Name, r.unknown(t.evidence))
 		}
 		return errEnough
 	})
@@ -69,6 +76,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 			return t, err
 		}
 	}
+	t.Findings = r.Findings(t.evidence, 1)
 	for form, n := range t.forms {
 		if most := t.forms[t.Format]; n > most || n == most && form < t.Format {
 			t.Format = form
@@ -137,6 +145,9 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 }
 
 func (t *Tried) parse(parser *logs.Parser, text []byte) {
+	b := t.viewer.Batch(parser, logs.Lines{Text: text, First: 1, Fields: parser.Fields()})
+	t.evidence.Add(b.Evidence)
+	b.Free()
 	var l logs.Line
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimRight(line, "\r\n")

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"math"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -60,6 +61,11 @@ type Viewer struct {
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
 	hasAccept, hasType bool
 
+	// Future is the time, in Unix seconds, from which on a line's own time must be wrong.
+	Future int64
+	// evidence is of the lines since the last batch.
+	evidence Evidence
+
 	// byUserAgent keeps the client of the present line in last.
 	byUserAgent bool
 	last        matchedAgent
@@ -95,6 +101,7 @@ const maxCached = 1 << 15
 // NewViewer returns a viewer of the lines from a time on and before another, in Unix seconds.
 func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, Fixed: -1, Several: len(r.projects) > 0,
+		Future:  math.MaxInt64,
 		targets: map[string]target{}, clients: map[string]matchedAgent{}, accepts: map[string]bool{},
 		busiest: newBusiest()}
 }

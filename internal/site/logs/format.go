@@ -102,6 +102,9 @@ func (f Format) Parser() *Parser {
 	return p
 }
 
+// Fields returns the #Fields line that rules the next lines.
+func (p *Parser) Fields() string { return p.fields }
+
 // SetFields sets the #Fields line that rules the next lines, as [Lines.Fields] has it; empty: none does.
 func (p *Parser) SetFields(line string) {
 	if line == p.fields {
@@ -221,7 +224,7 @@ func (p *Parser) parseInside(line []byte, at int64, into *Line, depth int) error
 // parseJSON reads an object: a request, or another line in it.
 func (p *Parser) parseJSON(line []byte, into *Line, depth int) error {
 	if p.object != nil {
-		p.Form = "json"
+		p.Form, p.object.seen = "json", p.object.seen|hasObject
 		if err := p.object.parse(line, into); err == nil {
 			return nil
 		}

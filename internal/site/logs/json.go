@@ -173,7 +173,7 @@ func besideAccept(accept, header string) (key string, ok bool) {
 
 // parseKeys reads the key names of json:time=ts,client=ip,…
 func parseKeys(text string) (*object, error) {
-	t, has := &tree{}, map[field]bool{}
+	t, o, has := &tree{}, &object{}, map[field]bool{}
 	for pair := range strings.SplitSeq(text, ",") {
 		name, key, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		f, known := fieldNames[name]
@@ -181,7 +181,8 @@ func parseKeys(text string) (*object, error) {
 			return nil, fmt.Errorf("%.60q: want name=key; the names are time, client, forwarded, host, method, path, "+
 				"request, status, agent, accept and type", pair)
 		}
-		t.add(strings.Split(key, "."), f, false, 0)
+		o.keys = append(o.keys, Key{name, key})
+		t.add(strings.Split(key, "."), f, false, keyBit(len(o.keys)-1))
 		has[f] = true
 	}
 	for name, ok := range map[string]bool{
@@ -191,7 +192,7 @@ func parseKeys(text string) (*object, error) {
 			return nil, fmt.Errorf("no key for %s", name)
 		}
 	}
-	o := &object{root: t.node()}
+	o.root = t.node()
 	if !has[method] && !has[request] {
 		o.known.Method = []byte("GET")
 	}
@@ -201,11 +202,47 @@ func parseKeys(text string) (*object, error) {
 	return o, nil
 }
 
+// Key is a key of json:name=key,…
+type Key struct{ Meaning, Name string }
+
+// keyBit is the form of a key that a setting names, by its place; hasObject is set where there was any object.
+func keyBit(i int) uint32 { return 1 << min(i, 30) }
+
+const hasObject = 1 << 31
+
+// Keys returns which keys of json:… the lines had since the last call, for [Format.MissingKeys]. Those of several logs
+// are joined by |.
+func (p *Parser) Keys() (keys uint32) {
+	if p.object != nil {
+		keys, p.object.seen = p.object.seen, 0
+	}
+	return keys
+}
+
+// MissingKeys returns the keys of json:… that no line had, nor another key of the same meaning, if there were objects.
+func (f Format) MissingKeys(keys uint32) (missing []Key) {
+	if f.object == nil || keys&hasObject == 0 {
+		return nil
+	}
+	has := map[string]bool{}
+	for i, key := range f.object.keys {
+		has[key.Meaning] = has[key.Meaning] || keys&keyBit(i) != 0
+	}
+	for _, key := range f.object.keys {
+		if !has[key.Meaning] {
+			missing = append(missing, key)
+		}
+	}
+	return missing
+}
+
 // object reads lines that are JSON objects. It accepts what encoding/json accepts, and needs no
 // memory for what nobody asked for.
 type object struct {
 	root    *node
-	known   Line // of a format that leaves parts out
+	keys    []Key  // that a setting names; each is the form of itself
+	seen    uint32 // the forms of all keys in all lines
+	known   Line   // of a format that leaves parts out
 	into    *Line
 	text    []byte // the line
 	pos     int    // of what is not yet read
@@ -257,6 +294,7 @@ func (o *object) form() string {
 // set sets the part of a line that a key means.
 func (o *object) set(at *node, value []byte) error {
 	f := at.field
+	o.seen |= at.forms
 	if len(value) == 0 {
 		return nil
 	}

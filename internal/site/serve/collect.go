@@ -30,6 +30,9 @@ const (
 	busyBytes = 4 << 20
 	// maxRetryPause is the longest pause after an error.
 	maxRetryPause = time.Minute
+	// leastEvidence is the number of lines of a log before which nothing is found in it, and recentEvidence the number
+	// after which older ones count half.
+	leastEvidence, recentEvidence = 100, 10_000
 )
 
 // CollectOptions are the options of a collector.
@@ -45,8 +48,10 @@ type CollectOptions struct {
 // sourceStatus is the state of a log.
 type sourceStatus struct {
 	facts.Source
-	Err    string // why it cannot be read
-	IsRead bool   // once since the start, without an error
+	Err string // why it cannot be read
+	// Findings say what makes the numbers of its recent lines wrong.
+	Findings []count.Finding
+	IsRead   bool // once since the start, without an error
 }
 
 // Collector keeps the views of logs that grow and rotate, for months.
@@ -66,13 +71,14 @@ type Collector struct {
 	status []sourceStatus
 	failed error // of the last poll, or of making its views durable
 
-	warned time.Time // when logs without a line were last logged
+	evidence []count.Evidence // of each source; its session guards it
+	warned   time.Time        // when logs without a line were last logged
 }
 
 // NewCollector returns a collector of sources into a store.
 func NewCollector(r *count.Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
 	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s,
-		clock: newClockGuard(s, o)}
+		clock: newClockGuard(s, o), evidence: make([]count.Evidence, len(sources))}
 	for _, src := range sources {
 		c.status = append(c.status, sourceStatus{Source: facts.Source{Name: src.Where}})
 	}

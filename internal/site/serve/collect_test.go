@@ -354,6 +354,44 @@ func TestPollsForget(t *testing.T) {
 	w.check(analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
 }
 
+// TestFindings: what makes the numbers of a log wrong is logged once, and shown by a metric until later lines are right.
+func TestFindings(t *testing.T) {
+	w := newWorld(t, 10, time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC))
+	w.silent = true
+	other := filepath.Join(w.dir, "other.log")
+	write := func(n int, more string) {
+		line := `192.0.2.1 - - [10/Jan/2026:09:00:00 +0000] "GET /a HTTP/1.1" 200 5` + more + "\n"
+		f, err := os.OpenFile(other, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		w.ok(err)
+		_, err = f.WriteString(strings.Repeat(line, n))
+		w.ok(errors.Join(err, f.Close()))
+	}
+	write(leastEvidence-1, "")
+	w.write(analytics.DateOf(w.now), leastEvidence)
+	w.start()
+	var said bytes.Buffer
+	w.session.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	e := NewExposition(w.session.Collector, NewAnswers(w.store, w.session.CollectOptions), w.session.rules)
+	check := func(source string, value, warned int) {
+		t.Helper()
+		w.poll()
+		answer := httptest.NewRecorder()
+		e.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		series := fmt.Sprintf("docgauge_site_log_finding{finding=\"user-agent\",source=%q} %d\n", source, value)
+		if !strings.Contains(answer.Body.String(), series) || strings.Count(said.String(), "no user agent in") != warned {
+			t.Errorf("want %d warnings and %s%s\n%s", warned, series, &said, answer.Body)
+		}
+	}
+	check(w.log(), 0, 0)
+	check(other, 0, 0)
+	write(3*recentEvidence, "")
+	check(other, 1, 1)
+	write(1, "")
+	check(other, 1, 1)
+	write(2*recentEvidence, ` "-" "Mozilla/5.0 Firefox/120.0"`)
+	check(other, 0, 1)
+}
+
 // TestCollectingFails: what keeps the logs from being collected is said by the metrics and the readiness.
 func TestCollectingFails(t *testing.T) {
 	w := newWorld(t, 8, time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC))

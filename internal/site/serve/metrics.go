@@ -29,6 +29,7 @@ const (
 	linesTotal = iota
 	watermark
 	possiblyLost
+	logFinding
 	rangesCreated
 	epochsOpen
 	collecting
@@ -46,6 +47,9 @@ var Metrics = []metric{
 		"first.", prometheus.GaugeValue, []string{"source"}},
 	possiblyLost: {"docgauge_site_possibly_lost_total", "Times that lines of a source may have been lost: a file " +
 		"was emptied (copytruncate), cut, or replaced by another that begins alike.", prometheus.CounterValue, []string{"source"}},
+	logFinding: {"docgauge_site_log_finding", "1 if the recent lines of a source make its numbers wrong: most lack the " +
+		"user agent (user-agent) or the status (status), none has a key of json:… (key), or times are in the future (future). " +
+		"The log of site serve has the remedy.", prometheus.GaugeValue, []string{"source", "finding"}},
 	rangesCreated: {"docgauge_site_ranges_created_timestamp_seconds", "When a list of published addresses was made; " +
 		"older than 30 days it verifies nothing.", prometheus.GaugeValue, []string{"file"}},
 	epochsOpen: {"docgauge_site_epochs_open", "Epochs of all projects whose keys are not destroyed yet.",
@@ -136,6 +140,13 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 			emit(watermark, float64(s.Watermark), s.Name)
 		}
 		emit(possiblyLost, float64(s.PossiblyLost), s.Name)
+		for _, name := range count.FindingNames {
+			is := 0.0
+			if slices.ContainsFunc(s.Findings, func(f count.Finding) bool { return f.Name == name }) {
+				is = 1
+			}
+			emit(logFinding, is, s.Name, name)
+		}
 	}
 	for _, l := range e.rules.Ranges() {
 		emit(rangesCreated, float64(l.Created.Unix()), l.Name)

@@ -148,7 +148,7 @@ func (s *session) poll(ctx context.Context) error {
 	var running sync.WaitGroup
 	s.future = (analytics.DateOf(now) + 2).Time() // clocks differ by less than a day
 	for _, w := range s.workers {
-		w.viewer.From, w.viewer.To = from, s.future.Unix()
+		w.viewer.From, w.viewer.To, w.viewer.Future = from, s.future.Unix(), s.future.Unix()
 		running.Go(func() {
 			for j := range s.jobs {
 				w.run(j)
@@ -279,6 +279,7 @@ func (w *worker) run(j job) {
 	w.locked.Lock()
 	defer w.locked.Unlock()
 	w.batch.Views = append(append(w.batch.Views, b.Views...), b.Missed...)
+	w.evidence[j.source].AddRecent(b.Evidence, recentEvidence)
 	src := &w.sources[j.source]
 	if n := b.LeftOut[count.Late]; n > 0 && src.Lines[string(count.Late)] == 0 {
 		w.Logger.Warn("lines of months that are closed are not counted: the log was added, or got them, after that; "+
@@ -338,6 +339,13 @@ func (s *session) show() {
 	for i, src := range s.sources {
 		src.Lines = maps.Clone(src.Lines)
 		s.status[i].Source = src
+		before := s.status[i].Findings
+		s.status[i].Findings = s.rules.Findings(s.evidence[i], leastEvidence)
+		for _, f := range s.status[i].Findings {
+			if !slices.ContainsFunc(before, func(old count.Finding) bool { return old.Name == f.Name }) {
+				s.Logger.Warn("the numbers of a log are wrong", "log", src.Name, "finding", f.Text)
+			}
+		}
 	}
 }
 

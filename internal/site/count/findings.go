@@ -1,0 +1,160 @@
+package count
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// Finding is a reason why the numbers of a log say less than they seem to, with the remedy.
+type Finding struct {
+	Name string // one of FindingNames
+	Text string // one sentence
+	// Ruins says that no number of the log is right.
+	Ruins bool
+}
+
+// The names of findings.
+const (
+	NoKey       = "key"        // a key of json:… that no line has
+	NoUserAgent = "user-agent" // most lines lack it
+	NoStatus    = "status"     // most lines lack it
+	Future      = "future"     // lines of times that are yet to come
+)
+
+// FindingNames are the names of all findings.
+var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future}
+
+// Evidence counts what the findings of a log follow from.
+type Evidence struct {
+	forms  []formLines
+	keys   uint32 // as [logs.Parser.Keys] has them
+	lines  int    // of all forms
+	future int
+	newest int64 // Unix seconds, of the future
+}
+
+// formLines counts the lines of a form that can be without a part.
+type formLines struct {
+	form                    string
+	lines, agents, statuses int
+}
+
+// form returns the counts of a form.
+func (e *Evidence) form(name string) *formLines {
+	for i := range e.forms {
+		if e.forms[i].form == name {
+			return &e.forms[i]
+		}
+	}
+	e.forms = append(e.forms, formLines{form: name})
+	return &e.forms[len(e.forms)-1]
+}
+
+// observe counts a line of a form.
+func (v *Viewer) observe(form string, l *logs.Line) {
+	e := &v.evidence
+	e.lines++
+	if l.Time >= v.Future {
+		e.future, e.newest = e.future+1, max(e.newest, l.Time)
+	}
+	if len(l.Reader) > 0 { // an event has neither
+		return
+	}
+	f := e.form(form)
+	f.lines++
+	if len(l.UserAgent) > 0 {
+		f.agents++
+	}
+	if l.Status != 0 {
+		f.statuses++
+	}
+}
+
+// Add adds the evidence of other lines.
+func (e *Evidence) Add(other Evidence) {
+	for _, f := range other.forms {
+		to := e.form(f.form)
+		to.lines, to.agents, to.statuses = to.lines+f.lines, to.agents+f.agents, to.statuses+f.statuses
+	}
+	e.keys |= other.keys
+	e.lines, e.future, e.newest = e.lines+other.lines, e.future+other.future, max(e.newest, other.newest)
+}
+
+// AddRecent adds the evidence of later lines; once there are so many in all, those before count half.
+func (e *Evidence) AddRecent(other Evidence, lines int) {
+	if e.lines+other.lines > lines {
+		for i := range e.forms {
+			f := &e.forms[i]
+			f.lines, f.agents, f.statuses = f.lines/2, f.agents/2, f.statuses/2
+		}
+		e.lines, e.future = e.lines/2, e.future/2
+	}
+	e.Add(other)
+}
+
+// remedies say, by the form of lines, how to log the user agent and the status.
+var remedies = map[string]struct{ agent, status string }{
+	"combined": {agent: "log the format combined, not common; in Traefik, set " + traefikAgent},
+	"traefik": {agent: "set " + traefikAgent + " in Traefik",
+		status: "let accesslog.fields of Traefik keep DownstreamStatus"},
+	"caddy": {agent: "let the filters of Caddy's log keep request>headers>User-Agent",
+		status: "let the filters of Caddy's log keep status"},
+	"cloudflare": {agent: "add ClientRequestUserAgent to the fields of the Logpush job",
+		status: "add EdgeResponseStatus to the fields of the Logpush job"},
+	"nginx": {agent: "add $http_user_agent to nginx's log_format, and to DOCGAUGE_SITE_LOG_FORMAT if it names the format",
+		status: "add $status to nginx's log_format, and to DOCGAUGE_SITE_LOG_FORMAT if it names the format"},
+	"haproxy": {agent: "add `capture request header User-Agent len 256` to HAProxy's frontend"},
+	"w3c": {agent: "add cs(User-Agent) to the fields of the log",
+		status: "add sc-status to the fields of the log"},
+	"json": {agent: "log it, and name its key in DOCGAUGE_SITE_LOG_FORMAT, as agent=…",
+		status: "log it, and name its key in DOCGAUGE_SITE_LOG_FORMAT, as status=…"},
+}
+
+const traefikAgent = "accesslog.fields.headers.names.User-Agent=keep"
+
+// Findings returns what is found in a log, or in several; nothing before it has so many lines.
+func (r *Rules) Findings(e Evidence, least int) (all []Finding) {
+	missing := map[string]bool{}
+	for _, key := range r.format.MissingKeys(e.keys) {
+		missing[key.Meaning] = true
+		all = append(all, Finding{NoKey, noKey(key), true})
+	}
+	if e.lines < least {
+		return nil
+	}
+	for _, f := range e.forms {
+		remedy := remedies[f.form]
+		if lack := f.lines - f.agents; 2*lack > f.lines && !missing["agent"] {
+			all = append(all, Finding{NoUserAgent, fmt.Sprintf("no user agent in %d of %s (%s), which therefore count no "+
+				"reader: %s", lack, format.Plural(f.lines, "line"), f.form,
+				cmp.Or(remedy.agent, "log the header User-Agent")), true})
+		}
+		if lack := f.lines - f.statuses; 2*lack > f.lines && !missing["status"] {
+			all = append(all, Finding{NoStatus, fmt.Sprintf("no status in %d of %s (%s), which therefore count no view: %s",
+				lack, format.Plural(f.lines, "line"), f.form, cmp.Or(remedy.status, "log the status of the response")), true})
+		}
+	}
+	if e.future > 0 {
+		all = append(all, Finding{Future, fmt.Sprintf("%d of %s left out, with times in the future, up to %s: correct the "+
+			"clock or the time zone of the server that writes the log", e.future, format.Plural(e.lines, "line"),
+			time.Unix(e.newest, 0).UTC().Format(time.RFC3339)), 2*e.future > e.lines})
+	}
+	return all
+}
+
+func noKey(key logs.Key) string {
+	return fmt.Sprintf("no line has the key %s (%s) that DOCGAUGE_SITE_LOG_FORMAT names: spell it as the log does",
+		key.Name, key.Meaning)
+}
+
+// unknown returns the error of a log without a line of a known format.
+func (r *Rules) unknown(e Evidence) error {
+	if missing := r.format.MissingKeys(e.keys); len(missing) > 0 {
+		return fmt.Errorf("%w; %s", logs.ErrUnknown, noKey(missing[0]))
+	}
+	return logs.ErrUnknown
+}
