@@ -197,7 +197,7 @@ func printAgentHistory(w io.Writer, h query.AgentHistory, words render.Wording) 
 	return printRowWindows(w, h.Rows, title, string(query.ByReaders), words)
 }
 
-// printRowWindows prints the windows of a history below its title; rank is the name of the count of [analytics.Shape.Rank].
+// printRowWindows prints the windows of a history below its title; rank names the count of [analytics.Shape.Rank].
 func printRowWindows(w io.Writer, h query.RowHistory, title, rank string, words render.Wording) error {
 	shape, text := h.Report.Shape(), render.NewText(w)
 	if h.Granularity == analytics.Day {

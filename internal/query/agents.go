@@ -268,7 +268,9 @@ type AgentHistoryNumbers struct {
 // AgentHistories returns the history of an agent in each project that has it in one of the windows, of each
 // audience apart; with a page that has a path, its history on that page. What could be read comes with the error
 // of what could not. An UnknownProjectError concerns the question.
-func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o HistoryOptions) (out []AgentHistory, _ error) {
+func AgentHistories(
+	ctx context.Context, from sinks.Sink, agent string, o HistoryOptions,
+) (out []AgentHistory, _ error) {
 	all, err := RowHistories(ctx, from, analytics.AgentsReport, agent, o)
 	for _, h := range all {
 		a := AgentHistory{Project: h.Project, ProjectName: h.ProjectName, Granularity: h.Granularity, Agent: agent,
