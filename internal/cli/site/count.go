@@ -56,9 +56,9 @@ those of them who got HTML.
 --by user-agent lists the most frequent user agents, with the agent and class
 that each was taken for. --by agent begins with the totals of the classes.
 
-What was left out is listed with the reason: an asset, another method or status,
-lines that do not follow the format. Readers cannot be added up, not over pages,
-not over days.
+What was left out is listed with the reason: an asset, a prefetch, another
+method or status, lines that do not follow the format. Readers cannot be added
+up, not over pages, not over days.
 
 ` + console.ReadingExitCodes,
 		Example: `  docgauge site count /var/log/nginx/access.log*

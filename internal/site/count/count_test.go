@@ -265,6 +265,31 @@ func TestMarkdown(t *testing.T) {
 			t.Errorf("%s: %s, want %s", markdown, got, want)
 		}
 	}
+	agent := hit("192.0.2.2", "/guide/install.md", "ChatGPT-User/1.0")
+	docsify := []string{hit("192.0.2.1", "/", firefox), hit("192.0.2.1", "/vue.css", firefox)}
+	for _, path := range []string{"/README.md", "/_sidebar.md", "/_navbar.md", "/guide/install.md", "/a.md", "/b.md"} {
+		docsify = append(docsify, hit("192.0.2.1", path, firefox))
+	}
+	path := filepath.Join(t.TempDir(), "access.log")
+	for _, test := range []struct {
+		markdown string
+		lines    []string
+		want     bool
+	}{
+		{"", docsify, true}, {"browser", docsify, false}, {"", docsify[:5], false},
+		{"", slices.Concat(docsify, slices.Repeat(docsify[:1], 9)), false}, {"", slices.Repeat([]string{accepts}, 9), false},
+		{"", slices.Concat(docsify[:1], slices.Repeat([]string{agent}, 9)), false},
+		{"", slices.Repeat([]string{strings.Replace(docsify[2], " 200 ", " 404 ", 1)}, 9), false},
+	} {
+		if err := os.WriteFile(path, []byte(strings.Join(test.lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tried, err := rulesOf(t, Settings{Markdown: test.markdown, LogFormat: format}).Try(t.Context(),
+			logs.Source{Where: path}, time.Now)
+		if err != nil || tried.Scripted() != test.want {
+			t.Errorf("%q %q: %t, want %t; %v", test.markdown, test.lines, tried.Scripted(), test.want, err)
+		}
+	}
 }
 
 // TestReaders: who is the same reader, and behind which proxy.

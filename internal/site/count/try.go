@@ -25,9 +25,18 @@ type Tried struct {
 	Accept         bool           // whether a line has the header
 	Findings       []Finding
 
-	forms    map[string]int // lines by the name of their form
-	viewer   *Viewer
-	evidence Evidence
+	forms           map[string]int // lines by the name of their form
+	viewer          *Viewer
+	evidence        Evidence
+	rules           *Rules
+	markdown, other int // views by browsers of Markdown, by path, and of other pages
+}
+
+// Scripted reports whether the site's own script seems to fetch Markdown, as Docsify's does, and DOCGAUGE_SITE_MARKDOWN
+// does not say so: browsers ask for it more often than for other pages.
+func (t Tried) Scripted() bool {
+	const fewest = 4
+	return t.rules != nil && !t.rules.fetches && t.markdown >= fewest && t.markdown > t.other
 }
 
 // headSize is the number of bytes at the beginning of the oldest log and at the end of the newest that Try reads.
@@ -45,7 +54,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 	if source.Where == "-" {
 		return t, nil
 	}
-	t.Hosts, t.forms = map[string]int{}, map[string]int{}
+	t.Hosts, t.forms, t.rules = map[string]int{}, map[string]int{}, r
 	parser := r.Parser()
 	future := (analytics.DateOf(now()) + 2).Time().Unix()
 	t.viewer = NewViewer(r, NewVocabulary(), 0, future)
@@ -174,6 +183,22 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 				t.Hosts[host]++
 			}
 			t.Accept = t.Accept || len(l.Accept) > 0
+			t.view(&l)
 		}
+	}
+}
+
+// view counts a line if it is a view by a browser.
+func (t *Tried) view(l *logs.Line) {
+	isView := string(l.Method) == "GET" && (l.Status >= 200 && l.Status <= 299 || l.Status == 304)
+	path := pathOf(l.Target)
+	if !isView || len(path) == 0 || t.rules.assets.have(path) || t.rules.agents.Match(string(l.UserAgent)) != nil ||
+		prefersMarkdown(string(l.Accept)) {
+		return
+	}
+	if _, markdown := pageOf(path); markdown {
+		t.markdown++
+	} else {
+		t.other++
 	}
 }
