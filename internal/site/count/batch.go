@@ -81,7 +81,7 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 	b.Missed, v.missed = v.missed, nil
 	b.asked, v.negotiated = v.negotiated, nil
 	b.Evidence, v.evidence = v.evidence, Evidence{}
-	b.Evidence.keys = p.Keys()
+	b.Evidence.keys, b.Evidence.browsers = p.Keys(), v.crowd.take()
 	return b
 }
 

@@ -363,14 +363,14 @@ func TestReaders(t *testing.T) {
 	}
 	var many []string
 	for i := range 2000 {
-		many = append(many, hit(fmt.Sprintf("10.0.0.%d", i%2), "/a", fmt.Sprint("Mozilla/5.0 ", i)))
+		many = append(many, hit(fmt.Sprintf("192.0.2.%d", i%2), "/a", firefox))
 	}
 	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 1 ||
 		!strings.HasPrefix(r.Warnings[0], "2 addresses have about ") {
 		t.Error(r.Warnings)
 	}
 	for i := range many {
-		many[i] = hit(fmt.Sprintf("10.0.%d.%d", i/250, i%250), "/a", firefox)
+		many[i] = hit(fmt.Sprintf("198.18.%d.%d", i/250, i%250), "/a", firefox)
 	}
 	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 0 {
 		t.Error(r.Warnings)
@@ -401,6 +401,11 @@ func TestFindings(t *testing.T) {
 		}
 	}
 	const ruins = "ruins: "
+	behind := func(network, more string, browsers int) []string {
+		return repeat(60, func(i int) string {
+			return hit(fmt.Sprint(network, i%30/browsers), "/a", fmt.Sprint(firefox, i)) + more
+		})
+	}
 	for name, test := range map[string]struct {
 		format string
 		lines  []string
@@ -429,6 +434,16 @@ func TestFindings(t *testing.T) {
 				"known); no line has the key url (path) that DOCGAUGE_SITE_LOG_FORMAT names"}},
 		"one of two keys":      {"json:time=t,client=addr,client=ip,path=p,status=s,agent=user_agent", repeat(3, object), nil},
 		"keys for other lines": {"json:time=t,client=ip,path=p", repeat(3, combined), nil},
+		"behind Cloudflare": {"", behind("172.70.1.", "", 1), []string{ruins + "100% of the views by browsers come from the " +
+			"networks of cloudflare: set DOCGAUGE_SITE_LOG_PROXIES=cloudflare, and log X-Forwarded-For, which"}},
+		"behind Fastly": {"", behind("2a04:4e42::", ` "192.0.2.1"`, 1), []string{ruins + "100% of the views by browsers come " +
+			"from the networks of fastly: set DOCGAUGE_SITE_LOG_PROXIES=fastly"}},
+		"fewer than half": {"", append(behind("172.70.1.", "", 1), repeat(80, combined)...), nil},
+		"a few":           {"", behind("172.70.1.", "", 1)[:leastViews-1], nil},
+		"private":         {"", behind("10.0.0.", "", 1), []string{"100% of the views by browsers come from private networks: unless"}},
+		"many browsers each": {"", behind("192.0.2.", "", 8), []string{
+			"100% of the views by browsers come from addresses that have 8 or more different browsers each"}},
+		"two browsers each": {"", behind("192.0.2.", "", 1), nil},
 		"future": {"", append(repeat(3, combined), strings.Replace(combined(1), "2026", "2036", 1)), []string{
 			"1 of 4 lines left out, with times in the future, up to 2036-10-10T12:00:00Z: correct the clock"}},
 	} {

@@ -22,19 +22,23 @@ const (
 	NoKey       = "key"        // a key of json:… that no line has
 	NoUserAgent = "user-agent" // most lines lack it
 	NoStatus    = "status"     // most lines lack it
+	NoClients   = "clients"    // most addresses are those of a proxy
 	Future      = "future"     // lines of times that are yet to come
 )
 
 // FindingNames are the names of all findings.
-var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future}
+var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future, NoClients}
 
 // Evidence counts what the findings of a log follow from.
 type Evidence struct {
-	forms  []formLines
-	keys   uint32 // as [logs.Parser.Keys] has them
-	lines  int    // of all forms
-	future int
-	newest int64 // Unix seconds, of the future
+	forms []formLines
+	keys  uint32 // as [logs.Parser.Keys] has them
+	lines int    // of all forms
+	// forwarded counts the lines that have X-Forwarded-For.
+	forwarded int
+	browsers  crowdViews
+	future    int
+	newest    int64 // Unix seconds, of the future
 }
 
 // formLines counts the lines of a form that can be without a part.
@@ -66,6 +70,9 @@ func (v *Viewer) observe(form string, l *logs.Line) {
 	}
 	f := e.form(form)
 	f.lines++
+	if len(l.Forwarded) > 0 {
+		e.forwarded++
+	}
 	if len(l.UserAgent) > 0 {
 		f.agents++
 	}
@@ -81,6 +88,8 @@ func (e *Evidence) Add(other Evidence) {
 		to.lines, to.agents, to.statuses = to.lines+f.lines, to.agents+f.agents, to.statuses+f.statuses
 	}
 	e.keys |= other.keys
+	e.forwarded += other.forwarded
+	e.browsers.add(other.browsers)
 	e.lines, e.future, e.newest = e.lines+other.lines, e.future+other.future, max(e.newest, other.newest)
 }
 
@@ -91,7 +100,11 @@ func (e *Evidence) AddRecent(other Evidence, lines int) {
 			f := &e.forms[i]
 			f.lines, f.agents, f.statuses = f.lines/2, f.agents/2, f.statuses/2
 		}
-		e.lines, e.future = e.lines/2, e.future/2
+		e.lines, e.future, e.forwarded = e.lines/2, e.future/2, e.forwarded/2
+		e.browsers.all, e.browsers.shared = e.browsers.all/2, e.browsers.shared/2
+		for i := range e.browsers.networks {
+			e.browsers.networks[i] /= 2
+		}
 	}
 	e.Add(other)
 }
@@ -138,12 +151,53 @@ func (r *Rules) Findings(e Evidence, least int) (all []Finding) {
 				lack, format.Plural(f.lines, "line"), f.form, cmp.Or(remedy.status, "log the status of the response")), true})
 		}
 	}
+	if f, ok := r.proxyFound(e); ok {
+		all = append(all, f)
+	}
 	if e.future > 0 {
 		all = append(all, Finding{Future, fmt.Sprintf("%d of %s left out, with times in the future, up to %s: correct the "+
 			"clock or the time zone of the server that writes the log", e.future, format.Plural(e.lines, "line"),
 			time.Unix(e.newest, 0).UTC().Format(time.RFC3339)), 2*e.future > e.lines})
 	}
 	return all
+}
+
+// leastViews is the number of views by browsers before which nothing is said of their addresses.
+const leastViews = 20
+
+// proxyFound finds that most views by browsers have the address of a proxy.
+func (r *Rules) proxyFound(e Evidence) (f Finding, ok bool) {
+	views := e.browsers
+	if views.all < leastViews {
+		return f, false
+	}
+	percent := func(n int) int { return 100 * n / views.all }
+	logIt := ""
+	if e.forwarded == 0 {
+		logIt = ", and log X-Forwarded-For, which this log lacks"
+	}
+	for i, n := range views.networks {
+		name := clientNetworks[i]
+		if name == "" || 2*n <= views.all {
+			continue
+		}
+		remedy := "set DOCGAUGE_SITE_LOG_PROXIES=" + name + logIt
+		if contains(r.proxies, logs.Proxies(name)[0].Addr()) {
+			remedy = "log X-Forwarded-For, by which DOCGAUGE_SITE_LOG_PROXIES tells readers apart"
+		}
+		isPrivate, whose := name == "private", "the networks of "+name+":"
+		if isPrivate {
+			whose = "private networks: unless your readers are there,"
+		}
+		return Finding{NoClients, fmt.Sprintf("%d%% of the views by browsers come from %s %s", percent(n), whose, remedy),
+			!isPrivate}, true
+	}
+	if 2*views.shared > views.all {
+		return Finding{NoClients, fmt.Sprintf("%d%% of the views by browsers come from addresses that have %d or more "+
+			"different browsers each, as those of a CDN or proxy: name its networks in DOCGAUGE_SITE_LOG_PROXIES%s",
+			percent(views.shared), manyBrowsers, logIt), false}, true
+	}
+	return f, false
 }
 
 func noKey(key logs.Key) string {

@@ -386,14 +386,16 @@ func (c *counting) report(paths []string) *Report {
 	for _, path := range c.unknown {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
 	}
+	isProxy := false
 	for _, f := range c.Findings(c.evidence, 1) {
 		r.Warnings = append(r.Warnings, f.Text)
+		isProxy = isProxy || f.Name == NoClients
 	}
 	var addresses []*busiest
 	for _, v := range c.viewers {
 		addresses = append(addresses, v.busiest)
 	}
-	if text := warnBusiest(addresses, c.views); text != "" {
+	if text := warnBusiest(addresses, c.views); text != "" && !isProxy {
 		r.Warnings = append(r.Warnings, text)
 	}
 	for _, l := range c.ranges.Stale() {

@@ -75,6 +75,7 @@ type Viewer struct {
 	accepts map[string]bool
 	current view // of the present line; a local variable would be on the heap
 	busiest *busiest
+	crowd   *crowd
 	scratch []byte
 }
 
@@ -103,7 +104,7 @@ func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, Fixed: -1, Several: len(r.projects) > 0,
 		Future:  math.MaxInt64,
 		targets: map[string]target{}, clients: map[string]matchedAgent{}, accepts: map[string]bool{},
-		busiest: newBusiest()}
+		busiest: newBusiest(), crowd: &crowd{}}
 }
 
 // cached returns the value of a key, which it computes if the cache lacks it.
@@ -275,6 +276,9 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 		v.last = a
 	}
 	v.busiest.add(addr)
+	if a.agent == nil {
+		v.crowd.add(addr, a.digest[0])
+	}
 	addr, network := networkOf(addr)
 	out.Agent = a.number
 	return addr, v.reader(out, network, a.digest[:])

@@ -343,7 +343,7 @@ func (s *session) show() {
 		s.status[i].Findings = s.rules.Findings(s.evidence[i], leastEvidence)
 		for _, f := range s.status[i].Findings {
 			if !slices.ContainsFunc(before, func(old count.Finding) bool { return old.Name == f.Name }) {
-				s.Logger.Warn("the numbers of a log are wrong", "log", src.Name, "finding", f.Text)
+				s.Logger.Warn("the numbers of a log may be wrong", "log", src.Name, "finding", f.Text)
 			}
 		}
 	}
