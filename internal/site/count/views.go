@@ -318,7 +318,7 @@ func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
 // asksForMarkdown reports whether a line asks for Markdown, by its path or otherwise. The path does not count if the
 // site's own script fetches Markdown and the client is a browser.
 func (v *Viewer) asksForMarkdown(l *logs.Line, a *agents.Agent, byPath bool) bool {
-	return byPath && !(v.fetches && a == nil) || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
+	return byPath && (!v.fetches || a != nil) || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
 }
 
 func (v *Viewer) prefersMarkdown(l *logs.Line) bool {
