@@ -160,7 +160,7 @@ type known struct {
 // Follower reads the logs of some sources as they grow and rotate: every line once, whatever happens to the files and
 // to this process. Each chunk has the position of its file after it; whoever keeps the facts of the lines keeps the
 // position in the same transaction, and gives all positions back to NewFollower. It keeps nothing itself, and knows no
-// format. It is for one goroutine.
+// format, but for the #Fields line that rules what follows it. It is for one goroutine.
 type Follower struct {
 	sources []Source
 	now     func() time.Time
