@@ -160,7 +160,11 @@ func pageOfPayload(target, path []byte) (page []byte, isPayload bool) {
 		}
 		return slices.Concat(before, []byte("/"), after), true
 	}
-	_, query, _ := bytes.Cut(target, []byte("?"))
+	at := bytes.IndexByte(target, '?')
+	if at < 0 {
+		return path, false
+	}
+	query := target[at+1:]
 	for part := range bytes.SplitSeq(query, []byte("&")) {
 		key, _, _ := bytes.Cut(part, []byte("="))
 		isPayload = isPayload || string(key) == "_rsc"

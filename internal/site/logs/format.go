@@ -127,8 +127,10 @@ func (p *Parser) Parse(line []byte, into *Line) (ok bool, err error) {
 		return false, nil
 	}
 	err = p.parse(line, into, 0)
-	if nuls := bytes.LastIndexByte(line, 0) + 1; err != nil && nuls > 0 { // what is before them was cut by a crash
-		err = p.parse(line[nuls:], into, 0)
+	if err != nil {
+		if nuls := bytes.LastIndexByte(line, 0) + 1; nuls > 0 { // a crash has cut what is before them
+			err = p.parse(line[nuls:], into, 0)
+		}
 	}
 	if errors.Is(err, errDescription) {
 		return false, nil
