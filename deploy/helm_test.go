@@ -404,8 +404,8 @@ var own = []string{
 // needs it, if any.
 type secret struct{ variable, value, file, sink string }
 
-// variables returns the settings and secrets of the chart. Those of a site are not among them: docs/kubernetes.md runs
-// site serve in a second container, which has separate ones.
+// variables returns the settings and secrets of the chart. The settings of a site are left out: docs/kubernetes.md runs
+// site serve in a second container, which has its own settings.
 func variables() (settings, secrets []secret) {
 	sinks := map[string]string{}
 	for _, k := range config.SinkKinds {

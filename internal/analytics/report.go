@@ -64,8 +64,8 @@ type Shape struct {
 	row                   reflect.Type
 	texts, truths, counts int
 	order                 []int // the indexes of Order in Columns
-	// audience is the index of the text of that name, requests that of the count; -1 without one. rank is the index of
-	// the count by which rows are ranked.
+	// audience is the index of the text "audience", and requests the index of the count "requests"; -1 if the report has
+	// none. rank is the index of the count that rows are ranked by.
 	audience, requests, rank int
 }
 
@@ -197,7 +197,8 @@ func (s *Shape) counter(sum *Sum) func(Record) {
 	return countTotals(sum)
 }
 
-// Noun names a row of the site, or of a page if there are none: it is the first column of the key.
+// Noun is the name of the first key column: it says what one row of the site is, or one page if the report has no rows
+// of the site.
 func (s *Shape) Noun() string {
 	if s.Site {
 		return s.Columns[1].Name
@@ -285,7 +286,7 @@ func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more in
 			return nil, 0, err
 		}
 		if s.Site && row.Path() != "" {
-			break // those of the site come first
+			break // rows of the site come first
 		}
 		first.add(row)
 	}

@@ -56,9 +56,9 @@ func TestOneCountMore(t *testing.T) {
 	p.has("page of a path", s.page(t, "/page?path=/quickstart"), page)
 }
 
-// TestOneReportMore builds docgauge with two more reports, a value and a type of rows each, and follows their numbers
-// from the service to every place that shows those of agents or visitors. The one has rows of the site, by a name and
-// with a count more than visitors; the other has totals beside rows of pages.
+// TestOneReportMore builds docgauge with two more reports, each a value and a row type, and follows their numbers from
+// the service to every place that shows numbers of agents or visitors. The first report has rows of the site, keyed by a
+// name, with one count more than visitors; the second has totals beside rows of pages.
 func TestOneReportMore(t *testing.T) {
 	t.Parallel()
 	testbed.NotAtMidnight()

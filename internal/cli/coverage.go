@@ -81,7 +81,7 @@ func coverageTable(w render.Wording, all []view.Grid) *render.Table {
 	return table
 }
 
-// coverageState says how many of the windows are not settled, or not verified.
+// coverageState says how many windows are unverified or provisional; settled if none is, - without windows.
 func coverageState(c view.Grid) string {
 	var parts []string
 	if c.Unverified > 0 {

@@ -72,7 +72,7 @@ func (a *Program) Run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// firstErrorWriter keeps the first error of a writer: cobra drops those of its help.
+// firstErrorWriter keeps the first write error, because cobra drops the errors of writing its help.
 type firstErrorWriter struct {
 	io.Writer
 	err error

@@ -94,7 +94,7 @@ type Config struct {
 	SiteMetricsAddress string   `envconfig:"DOCGAUGE_SITE_METRICS_ADDRESS" default:"127.0.0.1:9818" empty:"none" desc:"address of metrics and probes of site serve; empty = none"`
 	SiteTrustedProxies string   `envconfig:"DOCGAUGE_SITE_TRUSTED_PROXIES" desc:"networks of the proxies in front of site serve's API; every other peer is refused"`
 	SiteRetention      Count    `envconfig:"DOCGAUGE_SITE_RETENTION" default:"25" range:"3,600" desc:"months after which site serve removes who read what, 3 to 600"`
-	SiteLogFormat      string   `envconfig:"DOCGAUGE_SITE_LOG_FORMAT" default:"auto" desc:"format of the access logs: auto knows those of docs/site.md; others are json:time=KEY,client=KEY,path=KEY,… and nginx:LOG_FORMAT; haproxy:ZONE is the zone of times that have none"`
+	SiteLogFormat      string   `envconfig:"DOCGAUGE_SITE_LOG_FORMAT" default:"auto" desc:"format of the access logs: auto recognizes the formats in docs/site.md; other formats are described by json:time=KEY,client=KEY,path=KEY,… or nginx:LOG_FORMAT; haproxy:ZONE sets the time zone of lines without one"`
 	SiteProjects       string   `envconfig:"DOCGAUGE_SITE_PROJECTS" desc:"projects by host and path prefix: prj_docs=docs.example.com,prj_api=example.com/api; empty = all lines are of one site"`
 	SiteLogProxies     string   `envconfig:"DOCGAUGE_SITE_LOG_PROXIES" desc:"networks of the CDN or proxy, or cloudflare, fastly or private: behind them the client is the right-most other address of X-Forwarded-For"`
 	SiteExclude        string   `envconfig:"DOCGAUGE_SITE_EXCLUDE" desc:"what is not a reader: networks, paths (/internal/*), user agents (agent:TEXT)"`

@@ -1,5 +1,5 @@
 // Package format writes numbers and times for people, in the same way in tables,
-// logs and HTML pages. It holds only formats that more than one of them use.
+// logs and HTML pages, and splits the lists of settings. It holds only formats that are used in more than one place.
 package format
 
 import (
@@ -23,6 +23,16 @@ func Commas[N int | int64](n N) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return sign + text
+}
+
+// List returns the elements of a comma-separated list, without the spaces around them and without empty elements.
+func List(text string) (all []string) {
+	for element := range strings.SplitSeq(text, ",") {
+		if element = strings.TrimSpace(element); element != "" {
+			all = append(all, element)
+		}
+	}
+	return all
 }
 
 // Plural counts things whose plural ends in s: 1 window, 2 windows.

@@ -42,9 +42,10 @@ counted without query, .html, .md, .mdx, .html.md, an index with one of these,
 or a slash at the end. Clients behind one address with the same browser are one
 reader; someone whose address changes is two.
 
-The format is detected: combined, with or without X-Forwarded-For, the JSON of
-Caddy, Traefik, nginx and Cloudflare, or CloudFront's. Others are named with
-DOCGAUGE_SITE_LOG_FORMAT. Files can be plain, gzip or zstd; - is standard input.
+The format of each line is recognized: combined, with or without
+X-Forwarded-For, the JSON of servers, hosts and CDNs, W3C, load balancers' and
+others. For more, set DOCGAUGE_SITE_LOG_FORMAT. Files can be plain, gzip, zstd
+or bzip2; a directory means the logs in it; - is standard input.
 
 Behind a CDN or proxy all readers have its address. Name its networks in
 DOCGAUGE_SITE_LOG_PROXIES: then X-Forwarded-For tells them apart.

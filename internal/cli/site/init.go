@@ -20,6 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/setup"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/site/serve"
@@ -242,8 +243,8 @@ func hostList(hosts map[string]int) string {
 // hostProjects is DOCGAUGE_SITE_PROJECTS for the hosts of one project.
 func hostProjects(project, hosts string) string {
 	var all []string
-	for host := range strings.SplitSeq(hosts, ",") {
-		if host = strings.TrimSpace(host); host != "" && host != allHosts {
+	for _, host := range format.List(hosts) {
+		if host != allHosts {
 			all = append(all, project+"="+host)
 		}
 	}

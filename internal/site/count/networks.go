@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -122,10 +123,7 @@ func networkOf(addr netip.Addr) (client netip.Addr, bytes []byte) {
 
 // listed calls each with the parts of a comma-separated list.
 func listed(text string, each func(string) error) error {
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
+	for _, part := range format.List(text) {
 		if err := each(part); err != nil {
 			return err
 		}

@@ -103,7 +103,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	for range runtime.GOMAXPROCS(0) {
 		v := NewViewer(r, c.words, from, to)
 		v.Identify = once(secret)
-		v.byUserAgent = o.ByUserAgent
+		v.byUserAgent, v.busiest = o.ByUserAgent, newBusiest()
 		v.Future = (o.Now + 2).Time().Unix() // clocks differ by less than a day
 		c.viewers = append(c.viewers, v)
 	}

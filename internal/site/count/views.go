@@ -73,8 +73,8 @@ type Viewer struct {
 	targets map[string]target
 	clients map[string]matchedAgent
 	accepts map[string]bool
-	current view // of the present line; a local variable would be on the heap
-	busiest *busiest
+	current view     // of the present line; a local variable would be on the heap
+	busiest *busiest // nil where no report is made
 	crowd   *crowd
 	scratch []byte
 }
@@ -104,7 +104,7 @@ func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, Fixed: -1, Several: len(r.projects) > 0,
 		Future:  math.MaxInt64,
 		targets: map[string]target{}, clients: map[string]matchedAgent{}, accepts: map[string]bool{},
-		busiest: newBusiest(), crowd: &crowd{}}
+		crowd: &crowd{}}
 }
 
 // cached returns the value of a key, which it computes if the cache lacks it.
@@ -275,7 +275,9 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	if v.byUserAgent {
 		v.last = a
 	}
-	v.busiest.add(addr)
+	if v.busiest != nil {
+		v.busiest.add(addr)
+	}
 	if a.agent == nil {
 		v.crowd.add(addr, a.digest[0])
 	}

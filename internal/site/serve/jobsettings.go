@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -52,7 +53,7 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 		}
 		return nil, errors.Join(problems...)
 	}
-	r := &JobRules{settings: s, repos: map[string]runner.RepoOptions{}, hosts: elements(s.Hosts), tools: elements(s.Tools)}
+	r := &JobRules{settings: s, repos: map[string]runner.RepoOptions{}, hosts: format.List(s.Hosts), tools: format.List(s.Tools)}
 	switch preset := slices.Contains(runner.Presets(), s.Agent); {
 	case s.Agent != "command" && !preset:
 		add("AGENT: %.40q: want %s", s.Agent, agentNames())
@@ -63,7 +64,7 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 	case !preset && s.Command == "":
 		add("AGENT_COMMAND: missing; the command that edits files, with the prompt on standard input")
 	}
-	for _, name := range elements(s.Env) {
+	for _, name := range format.List(s.Env) {
 		_, set := os.LookupEnv(name)
 		switch {
 		case !envName.MatchString(name):
@@ -74,12 +75,12 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 			add("AGENT_ENV: %.60s: is not set", name)
 		}
 	}
-	for _, kind := range elements(s.Allow) {
+	for _, kind := range format.List(s.Allow) {
 		if !slices.Contains(runner.Allowed, kind) {
 			add("AGENT_ALLOW: %.40q: want %s", kind, strings.Join(runner.Allowed, ", "))
 		}
 	}
-	for _, pattern := range elements(s.Refuse) {
+	for _, pattern := range format.List(s.Refuse) {
 		if err := runner.CheckPattern(pattern); err != nil {
 			add("AGENT_REFUSE: %w", err)
 		}
@@ -112,7 +113,7 @@ func agentNames() string { return strings.Join(runner.Presets(), ", ") + " or co
 func (r *JobRules) parseRepos(projects []string) error {
 	var problems []error
 	s, tokenHost := r.settings, ""
-	for _, text := range elements(s.Repo) {
+	for _, text := range format.List(s.Repo) {
 		add := func(format string, args ...any) {
 			err := fmt.Errorf(format, args...)
 			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_REPO: %.200s: %w", analytics.RedactUsers(text), err))
@@ -134,7 +135,7 @@ func (r *JobRules) parseRepos(projects []string) error {
 		}
 		source, branch, _ := strings.Cut(source, "#")
 		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, Timeout: s.Timeout, MaxDisk: s.MaxDisk,
-			Env: elements(s.Env), OwnHome: true, Allow: elements(s.Allow), Refuse: elements(s.Refuse), Token: s.Token}
+			Env: format.List(s.Env), OwnHome: true, Allow: format.List(s.Allow), Refuse: format.List(s.Refuse), Token: s.Token}
 		if s.Agent != "command" {
 			o.Preset = s.Agent
 		}
@@ -262,14 +263,4 @@ func (p remoteRepo) project(kind codehost.Host, apiURL string) (path, host strin
 			"is for them alone", p.host, web)
 	}
 	return path, web.Host, nil
-}
-
-// elements returns the elements of a comma-separated list.
-func elements(text string) (all []string) {
-	for element := range strings.SplitSeq(text, ",") {
-		if element = strings.TrimSpace(element); element != "" {
-			all = append(all, element)
-		}
-	}
-	return all
 }

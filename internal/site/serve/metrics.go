@@ -47,9 +47,9 @@ var Metrics = []metric{
 		"first.", prometheus.GaugeValue, []string{"source"}},
 	possiblyLost: {"docgauge_site_possibly_lost_total", "Times that lines of a source may have been lost: a file " +
 		"was emptied (copytruncate), cut, or replaced by another that begins alike.", prometheus.CounterValue, []string{"source"}},
-	logFinding: {"docgauge_site_log_finding", "1 if the recent lines of a source make its numbers wrong: most lack the " +
-		"user agent (user-agent) or the status (status), none has a key of json:… (key), times are in the future " +
-		"(future), or addresses are those of a proxy (clients). " +
+	logFinding: {"docgauge_site_log_finding", "1 if the recent lines of a source make its numbers wrong. " +
+		"The finding says why: most lines lack the user agent (user-agent) or the status (status), no line has a key of " +
+		"json:… (key), times are in the future (future), or the addresses belong to a proxy (clients). " +
 		"The log of site serve has the remedy.", prometheus.GaugeValue, []string{"source", "finding"}},
 	rangesCreated: {"docgauge_site_ranges_created_timestamp_seconds", "When a list of published addresses was made; " +
 		"older than 30 days it verifies nothing.", prometheus.GaugeValue, []string{"file"}},
