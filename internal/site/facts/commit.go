@@ -24,7 +24,31 @@ type View struct {
 	Project int32 // of Batch.Projects
 	Page    int32
 	Agent   int32 // or Browser, or Network
-	Kind    uint8
+	// Referral is where a person's browser came from, by its number in Batch.Referrals; NoReferral for all else.
+	Referral int32
+	Bytes    int64 // sent; Unsaid where the line does not say
+	Kind     uint8
+	Markdown bool // answered as Markdown
+}
+
+const (
+	// NoReferral is the referral of a view that is not a person's.
+	NoReferral = -1
+	// Unsaid are the bytes of a view where the line does not say them.
+	Unsaid = -1
+)
+
+// Shown is the evidence of a day that a reader who claims to be a browser is one.
+type Shown struct {
+	Readers [2]uint64 // as in View
+	Day     analytics.Date
+	Project int32
+}
+
+// Referral is a source of visits, by its number.
+type Referral struct {
+	Number      int32
+	Name, Class string
 }
 
 // Agents that have no number.
@@ -64,8 +88,10 @@ type Source struct {
 type Batch struct {
 	Projects  []string
 	Views     []View
-	Pages     []Page            // new ones
-	Agents    []Agent           // new ones
+	Pages     []Page     // new ones
+	Agents    []Agent    // new ones
+	Referrals []Referral // new ones
+	Shown     []Shown
 	Positions map[string][]byte // by key; nil: forgotten
 	Sources   []Source          // in the place of what was known
 }

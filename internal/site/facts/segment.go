@@ -53,6 +53,8 @@ const (
 	AI      = 1
 	Neither = 2
 	Missed  = 3
+	// Redirected is a path that was answered with a redirect, to an agent: no view either.
+	Redirected = 4
 )
 
 var table32 = crc32.MakeTable(crc32.Castagnoli)
