@@ -98,13 +98,14 @@ func (r *recordReader) read(b []byte) error {
 type pageRecord struct {
 	offset  int
 	hasMore bool
+	humans  analytics.Humans
 	site    []byte // the totals
 	rows    int
 }
 
 // InfoOf describes a page.
 func InfoOf(of *analytics.Shape, p analytics.Page) PageInfo {
-	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals}}
+	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals, Humans: p.Humans}}
 	for _, row := range p.Site {
 		of.Checksum(&info.Agents, row)
 	}
@@ -124,7 +125,7 @@ func encode(of *analytics.Shape, b []byte, p analytics.Page) (record, site []byt
 		}
 		return b
 	}
-	b = appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore)
+	b = appendText(appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore), string(p.Humans))
 	if of.Site {
 		site = pack(p.Site, nil)
 	} else {
@@ -137,7 +138,7 @@ func encode(of *analytics.Shape, b []byte, p analytics.Page) (record, site []byt
 // valid only during the call. After an error, some rows may have been passed on.
 func decode(payload []byte, visit func(path, rest []byte)) (p pageRecord, err error) {
 	d := decoder[[]byte]{b: payload[1:]}
-	p.offset, p.hasMore, p.site = int(d.uvarint()), d.truth(), d.text()
+	p.offset, p.hasMore, p.humans, p.site = int(d.uvarint()), d.truth(), analytics.Humans(d.text()), d.text()
 	for n := d.uvarint(); uint64(p.rows) < n && !d.bad; p.rows++ {
 		row := decoder[[]byte]{b: d.text()}
 		path := row.text()

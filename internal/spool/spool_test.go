@@ -278,7 +278,8 @@ func decodesAgain(t *testing.T, of *analytics.Shape, content []byte, least int) 
 		}
 		site, siteRows, siteErr := siteOf(of, p.site)
 		err = errors.Join(err, bad, siteErr)
-		return analytics.Page{Offset: p.offset, HasMore: p.hasMore, Totals: site.Totals, Site: siteRows, Rows: rows}, err
+		return analytics.Page{Offset: p.offset, HasMore: p.hasMore, Totals: site.Totals,
+			Humans: p.humans, Site: siteRows, Rows: rows}, err
 	}
 	if p, err := read(content); err == nil {
 		again, _ := encode(of, []byte{kindPage}, p)
