@@ -16,12 +16,6 @@ type Sources = Answer[[]analytics.SourceRow, analytics.SourceRow]
 // Views are the requests for pages of the site and for each page: by total from the largest, then by path.
 type Views = Answer[analytics.Totals, analytics.ViewRow]
 
-// The kinds of people in the cells of sources.
-const (
-	confirmed   = 0
-	unconfirmed = 1
-)
-
 // CountSources counts the people whom each source has brought, in days as [Store.CountVisitors] wants them. The mode
 // changes nothing: people with and without evidence are apart.
 func (s *Store) CountSources(
@@ -77,7 +71,7 @@ func (s *Store) CountSources(
 func sourcesOf(w *window, stripe int, groups []int32, sources int, t *tally) (err error) {
 	var kindOf []uint8 // by number of the reader
 	numbers, err := number(w, stripe, nil, func(r numbered) {
-		kind := uint8(confirmed)
+		kind := uint8(Human)
 		if !r.shown {
 			kind = unconfirmed
 		}
