@@ -54,6 +54,8 @@ type Viewer struct {
 	Several bool
 	// All includes views by agents that are not readers, and missed paths.
 	All bool
+	// Repeats says which views are compared with the views of other logs; nil: none.
+	Repeats *Repeats
 	// missed has the missed paths since the last batch.
 	missed []view
 	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
