@@ -82,6 +82,9 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 			b.clients = append(b.clients, v.last)
 		}
 	}
+	if n := p.EndParts(); n > 0 {
+		b.Lines, b.LeftOut[Unparsed] = b.Lines+n, b.LeftOut[Unparsed]+n
+	}
 	b.Missed, v.missed = v.missed, nil
 	b.asked, v.negotiated = v.negotiated, nil
 	b.Evidence, v.evidence = v.evidence, Evidence{}

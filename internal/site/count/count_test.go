@@ -155,6 +155,7 @@ func TestLeftOut(t *testing.T) {
 		{hit("192.0.2.1", "/docs/_next/data/x/a.json", firefox), Prefetch}, {hit("192.0.2.1", "/b.txt", firefox), ""},
 		{hit("192.0.2.1", "/a/_payload.json?x", firefox), Prefetch}, {hit("192.0.2.1", "/a.json?_rsc=1", firefox), Asset},
 		{strings.Replace(line, "2026", "2036", 1), Outside}, {"no log", Unparsed},
+		{"2026-10-10T12:00:00Z stdout P " + line[:20], Unparsed}, // whose rest is not there
 		{hit("198.51.100.7", "/a", firefox), Excluded}, {hit("192.0.2.1", "/internal/a", firefox), Excluded},
 		{hit("192.0.2.1", "/ping", firefox), Excluded}, {hit("192.0.2.1", "/pings", firefox), ""},
 		{hit("192.0.2.1", "/internal", firefox), Excluded}, {hit("192.0.2.1", "/internal/", firefox), Excluded},

@@ -56,7 +56,7 @@ var jsonForms = []struct{ name, keys string }{
 		client=remoteIp? host=vhost? method=http_method? method=requestMethod? path=requestUri? status=statusCode?
 		agent=userAgent? agent=ua? accept=accept? type=contentType? reader=visitor kind=kind`},
 	// Lines in lines: of Docker, Fluent Bit, journald, Logstash, Google.
-	{"", `line=log line=message line=MESSAGE line=textPayload time=__REALTIME_TIMESTAMP?`},
+	{"", `line=log stream=stream line=message line=MESSAGE line=textPayload time=__REALTIME_TIMESTAMP?`},
 }
 
 // node is a step into an object: what its keys mean.
@@ -252,13 +252,14 @@ type object struct {
 	forms  uint32 // that have all keys so far
 	inner  []byte // a line in the line
 	source []byte // of the request
+	stream []byte // of a container
 }
 
 // parse reads a line. It returns errRequest for an object that lacks what a request has.
 func (o *object) parse(line []byte, into *Line) error {
 	*into = Line{}
 	o.into, o.text, o.pos, o.scratch = into, line, 0, o.scratch[:0]
-	o.strong, o.forms, o.inner, o.source = 0, 1<<len(jsonForms)-1, nil, nil
+	o.strong, o.forms, o.inner, o.source, o.stream = 0, 1<<len(jsonForms)-1, nil, nil, nil
 	if o.next() != '{' {
 		return errJSON
 	}
@@ -301,6 +302,9 @@ func (o *object) set(at *node, value []byte) error {
 	switch bit := uint32(1) << f; {
 	case f == inner:
 		o.inner = value
+		return nil
+	case f == stream:
+		o.stream = value
 		return nil
 	case f == source:
 		o.source = value

@@ -47,7 +47,6 @@ var (
 	errJSON    = errors.New("is not one JSON object")
 	errColumns = errors.New("columns: want as many as the #Fields line names")
 	errRequest = errors.New("is no request: want a time, a client and a path")
-	errPart    = errors.New("is a part of a line that the container's runtime has split")
 )
 
 // field is a part of a line.
@@ -79,6 +78,7 @@ const (
 	kind
 	inner    // a line in the line
 	source   // of Cloudflare's requests
+	stream   // of a container
 	number   // digits, dots and dashes
 	word     // without a space
 	origin   // what is before the identity in NCSA's formats: the client, its proxies, a host
@@ -93,7 +93,7 @@ var fieldNames = map[string]field{
 }
 
 var ourFieldNames = map[string]field{
-	"peer": peer, "event": event, "reader": visitor, "kind": kind, "line": inner, "source": source,
+	"peer": peer, "event": event, "reader": visitor, "kind": kind, "line": inner, "source": source, "stream": stream,
 }
 
 // purposeHeaders are headers of requests, by which prefetches are known: the browser's, and Next.js's.
