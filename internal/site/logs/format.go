@@ -281,6 +281,10 @@ func (p *Parser) parseJSON(line []byte, into *Line, depth int) error {
 	switch {
 	case err != nil && !errors.Is(err, errRequest) && !errors.Is(err, errTime):
 		return err
+	case o.isVercel && errors.Is(err, errRequest): // a message, which may be anything
+		return errDescription
+	case o.isVercel:
+		into.RequestID = o.id
 	case len(into.Reader) > 0 && len(into.Kind) > 0:
 		p.Form = "events"
 		return parseEvent(line, into)

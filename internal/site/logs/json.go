@@ -31,7 +31,8 @@ var jsonForms = []struct{ name, keys string }{
 		host=host? host=server_name? method=request_method path=request_uri path=uri? request=request status=status
 		agent=http_user_agent accept=http_accept type=sent_http_content_type`},
 	{"vercel", `time=proxy.timestamp time=timestamp? client=proxy.clientIp host=proxy.host host=host? method=proxy.method
-		path=proxy.path path=path? status=proxy.statusCode status=statusCode? agent=proxy.userAgent`},
+		path=proxy.path path=path? status=proxy.statusCode status=statusCode? agent=proxy.userAgent
+		deployed=deploymentId id=requestId`},
 	{"netlify", `time=timestamp? client=client_ip? method=method? path=url? status=status_code? agent=user_agent?
 		type=content_type?`},
 	{"fastly", `time=timestamp? client=client_ip? host=host? method=request_method path=url? status=response_status?
@@ -253,6 +254,9 @@ type object struct {
 	inner  []byte // a line in the line
 	source []byte // of the request
 	stream []byte // of a container
+	id     []byte // of the request
+	// isVercel: the line is of a drain of Vercel.
+	isVercel bool
 }
 
 // parse reads a line. It returns errRequest for an object that lacks what a request has.
@@ -260,6 +264,7 @@ func (o *object) parse(line []byte, into *Line) error {
 	*into = Line{}
 	o.into, o.text, o.pos, o.scratch = into, line, 0, o.scratch[:0]
 	o.strong, o.forms, o.inner, o.source, o.stream = 0, 1<<len(jsonForms)-1, nil, nil, nil
+	o.id, o.isVercel = nil, false
 	if o.next() != '{' {
 		return errJSON
 	}
@@ -305,6 +310,12 @@ func (o *object) set(at *node, value []byte) error {
 		return nil
 	case f == stream:
 		o.stream = value
+		return nil
+	case f == deployed:
+		o.isVercel = true
+		return nil
+	case f == requestID:
+		o.id = value
 		return nil
 	case f == source:
 		o.source = value

@@ -30,6 +30,9 @@ type Line struct {
 	Prefetch  bool   // a header of the request says that it is made in advance
 	Script    bool   // a header of the request says that a script of Next.js makes it
 
+	// RequestID is that of the request, where several lines may be of one: Vercel writes one a message.
+	RequestID []byte
+
 	// An event names what other lines are asked for.
 	Event   []byte // of the platform: docs.content.view or docs.content.md.view
 	Reader  []byte // of the sandbox
@@ -79,6 +82,8 @@ const (
 	inner    // a line in the line
 	source   // of Cloudflare's requests
 	stream   // of a container
+	deployed // a deployment of Vercel, which every line of its drains names
+	requestID
 	number   // digits, dots and dashes
 	word     // without a space
 	origin   // what is before the identity in NCSA's formats: the client, its proxies, a host
@@ -93,7 +98,8 @@ var fieldNames = map[string]field{
 }
 
 var ourFieldNames = map[string]field{
-	"peer": peer, "event": event, "reader": visitor, "kind": kind, "line": inner, "source": source, "stream": stream,
+	"peer": peer, "event": event, "reader": visitor, "kind": kind, "line": inner, "source": source, "stream": stream, "deployed": deployed,
+	"id": requestID,
 }
 
 // purposeHeaders are headers of requests, by which prefetches are known: the browser's, and Next.js's.
