@@ -22,6 +22,7 @@ type Batch struct {
 
 	asked   []negotiated
 	clients []matchedAgent // of each view, if user agents are counted
+	prints  []print        // of the views that Repeats compares
 }
 
 // freeViews are views of batches that have been counted: their memory is used again.
@@ -74,9 +75,15 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 			continue
 		}
 		b.Views = append(b.Views, one)
+		if v.Repeats != nil {
+			v.Repeats.sample(&b, &one, l.Time)
+		}
 		if v.byUserAgent {
 			b.clients = append(b.clients, v.last)
 		}
+	}
+	if n := p.EndParts(); n > 0 {
+		b.Lines, b.LeftOut[Unparsed] = b.Lines+n, b.LeftOut[Unparsed]+n
 	}
 	b.Missed, v.missed = v.missed, nil
 	b.asked, v.negotiated = v.negotiated, nil

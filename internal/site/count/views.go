@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"hash/maphash"
 	"math"
 	"net/http"
 	"net/netip"
@@ -37,6 +38,7 @@ const (
 	Excluded Reason = "excluded" // DOCGAUGE_SITE_EXCLUDE
 	Spoofed  Reason = "spoofed"  // claims to be an agent that its address is not
 	Late     Reason = "late"     // the keys of its month have been destroyed
+	Again    Reason = "again"    // of a request of which another line was counted
 )
 
 // view is one page that one reader got. Where logs are counted once, Readers is the beginning of one hash.
@@ -54,6 +56,8 @@ type Viewer struct {
 	Several bool
 	// All includes views by agents that are not readers, and missed paths.
 	All bool
+	// Repeats says which views are compared with the views of other logs; nil: none.
+	Repeats *Repeats
 	// missed has the missed paths since the last batch.
 	missed []view
 	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
@@ -132,7 +136,7 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 	case !isEvent && string(l.Method) != "GET":
 		return *out, Method
 	case !isEvent && (l.Status < 200 || l.Status > 299) && l.Status != 304:
-		if v.All && (l.Status == http.StatusNotFound || l.Status == http.StatusGone) {
+		if v.All && (l.Status == http.StatusNotFound || l.Status == http.StatusGone) && !v.isAgain(l, true) {
 			v.miss(l)
 		}
 		return *out, Status
@@ -140,6 +144,9 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 	t, why := v.locate(l, out)
 	if why != "" {
 		return *out, why
+	}
+	if v.isAgain(l, false) {
+		return *out, Again
 	}
 	var client netip.Addr
 	if isEvent {
@@ -164,6 +171,14 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 		}
 	}
 	return *out, ""
+}
+
+// isAgain reports whether a line is of a request of which another line was counted, as a view or as missed.
+func (v *Viewer) isAgain(l *logs.Line, missed bool) bool {
+	if len(l.RequestID) == 0 {
+		return false
+	}
+	return !v.words.requests.add(requestID{maphash.Bytes(requestSeed, l.RequestID), missed})
 }
 
 // locate sets the day and project of a line, and returns its target.
