@@ -58,6 +58,8 @@ type agentTotal struct {
 	Audience analytics.Audience `json:"audience"`
 	Visitors int64              `json:"visitors"`
 	Requests int64              `json:"requests"`
+	Markdown int64              `json:"markdown"`
+	Bytes    int64              `json:"bytes"`
 }
 
 // NewAgentsPage is as [NewPage].
@@ -65,7 +67,8 @@ func NewAgentsPage(totals, rows []analytics.AgentRow, limit, offset int, dataFro
 	rows, more := rowsOf(rows, limit, offset)
 	page := AgentsPage{[]agentTotal{}, rows, more, dataFrom}
 	for _, t := range totals {
-		page.Totals = append(page.Totals, agentTotal{t.Agent, t.Class, t.Audience, t.Visitors, t.Requests})
+		page.Totals = append(page.Totals, agentTotal{t.Agent, t.Class, t.Audience, t.Visitors, t.Requests, t.Markdown,
+			t.Bytes})
 	}
 	return page
 }
