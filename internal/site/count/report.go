@@ -3,10 +3,6 @@ package count
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -97,12 +93,11 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	case o.Project != "" && !slices.Contains(all, o.Project):
 		return nil, fmt.Errorf("--project: DOCGAUGE_SITE_PROJECTS has no %.80q", o.Project)
 	}
-	secret := make([]byte, 32)
-	rand.Read(secret)
+	hash := facts.ForgottenHash()
 	from, to := c.bounds()
 	for range runtime.GOMAXPROCS(0) {
 		v := NewViewer(r, c.words, from, to)
-		v.Identify = once(secret)
+		v.Identify = once(hash)
 		v.byUserAgent, v.busiest = o.ByUserAgent, newBusiest()
 		v.Future = (o.Now + 2).Time().Unix() // clocks differ by less than a day
 		c.viewers = append(c.viewers, v)
@@ -410,14 +405,9 @@ func (c *counting) report(paths []string) *Report {
 }
 
 // once identifies readers under one key.
-func once(secret []byte) func(*view, []byte) Reason {
-	mac := hmac.New(sha256.New, secret)
-	var sum []byte
+func once(hash facts.Hash) func(*view, []byte) Reason {
 	return func(out *view, who []byte) Reason {
-		mac.Reset()
-		mac.Write(who)
-		sum = mac.Sum(sum[:0])
-		out.Readers = [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+		out.Readers[0], out.Readers[1] = hash.Sum(who)
 		return ""
 	}
 }

@@ -1,7 +1,7 @@
 // Package facts keeps who read which page of a site, below one directory, for months: exactly, and
 // so that nothing in it leads back to an address once an epoch is closed.
 //
-// A reader is an id: the HMAC of its address and user agent under the key of an epoch, truncated to
+// A reader is an id: the SipHash-2-4-128 of its address and user agent under the key of an epoch, truncated to
 // 64 bits. An epoch is two months; each view is kept in the two epochs that have its month, in files
 // that nothing joins, without a time of day. So every window of two months or less that begins in
 // the first month of an epoch can be counted exactly, and no reader can be followed for longer.
@@ -37,7 +37,7 @@ const (
 	suffix     = ".facts"
 	lockName   = "lock"
 	// version is the number of the schema.
-	version = 3
+	version = 4
 )
 
 // remedy is that of a file that is damaged or lost.

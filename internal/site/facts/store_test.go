@@ -373,6 +373,24 @@ func (m *model) leads(t *testing.T, epoch Epoch) (found int) {
 	return found
 }
 
+// TestHash has two vectors of the authors of SipHash: readers of an open epoch keep their ids after an update.
+func TestHash(t *testing.T) {
+	key := make([]byte, KeySize)
+	for i := range key {
+		key[i] = byte(i)
+	}
+	for n, want := range map[int]string{0: "a3817f04ba25a8e66df67214c7550293", 15: "5493e99933b0a8117e08ec0f97cfc3d9"} {
+		low, high := NewHash(key).Sum(key[:n])
+		sum := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, low), high)
+		if got := fmt.Sprintf("%x", sum); got != want {
+			t.Errorf("%d bytes: %s, want %s", n, got, want)
+		}
+	}
+	if ForgottenHash() == ForgottenHash() {
+		t.Error("two forgotten keys are equal")
+	}
+}
+
 // TestMostMissed: of the paths that are not there, those most asked for are shown, the first by name of
 // equals.
 func TestMostMissed(t *testing.T) {

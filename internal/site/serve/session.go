@@ -71,7 +71,7 @@ type projectMonth struct {
 }
 
 // epochKeys are the keys of the two epochs with a month; nil once it is closed.
-type epochKeys struct{ previous, current *facts.Hash }
+type epochKeys struct{ previous, current facts.Hash }
 
 func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	r, err := c.store.Resume(ctx)
