@@ -156,7 +156,8 @@ func TestAgentsInLog(t *testing.T) {
 	}
 	f := newLogFile(t, line(first, "a", "human", "/x")+line(first, "a", "human", "/x")+
 		saying(`"evidence":true,"bytes":7,"referrer":"https://chatgpt.com/"`, "e", "human", "/x")+
-		saying(`"bytes":5,"referrer":"https://news.example/"`, "e", "human", "/y")+line(first, "b", "ai", "/x")+
+		saying(`"bytes":5,"referrer":"https://news.example/"`, "e", "human", "/y")+line(first, "e", "human", "/y")+
+		saying(`"bytes":6`, "e", "human", "/y")+line(first, "b", "ai", "/x")+
 		saying(`"agent":"Claude-User","markdown":true,"bytes":3`, "c", "ai", "/x")+
 		saying(`"agent":"claude-user/1.0","bytes":4`, "d", "ai", "/y"))
 	s := f.sandbox()
@@ -166,12 +167,12 @@ func TestAgentsInLog(t *testing.T) {
 	}
 	want := traffic.Agents{
 		Totals: []analytics.AgentRow{row("", "Claude-User", "answers", "ai", 2, 2, 1, 7),
-			row("", "browser", "human", "human", 1, 2, 0, 12), row("", "unconfirmed", "human", "human", 1, 2, 0, -1),
+			row("", "browser", "human", "human", 1, 4, 0, -1), row("", "unconfirmed", "human", "human", 1, 2, 0, -1),
 			row("", "unnamed", "coding", "ai", 1, 1, 0, -1)},
 		Rows: []analytics.AgentRow{row("/x", "Claude-User", "answers", "ai", 1, 1, 1, 3),
 			row("/x", "browser", "human", "human", 1, 1, 0, 7), row("/x", "unconfirmed", "human", "human", 1, 2, 0, -1),
 			row("/x", "unnamed", "coding", "ai", 1, 1, 0, -1), row("/y", "Claude-User", "answers", "ai", 1, 1, 0, 4),
-			row("/y", "browser", "human", "human", 1, 1, 0, 5)},
+			row("/y", "browser", "human", "human", 1, 3, 0, -1)},
 	}
 	compareAgents(t, "log", want, agentsOf(t, s, "2026-10-05", "2026-10-06"))
 	from := func(path, source, class, agent string, visitors, requests int64) analytics.SourceRow {
@@ -184,7 +185,7 @@ func TestAgentsInLog(t *testing.T) {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}
 	if diff := cmp.Diff([]analytics.SourceRow{from("/x", "chatgpt", "assistant", "browser", 1, 1),
-		from("/x", "none", "none", "unconfirmed", 1, 2), from("/y", "other", "other", "browser", 1, 1)}, sources.Sources); diff != "" {
+		from("/x", "none", "none", "unconfirmed", 1, 2), from("/y", "none", "none", "browser", 1, 2), from("/y", "other", "other", "browser", 1, 1)}, sources.Sources); diff != "" {
 		t.Errorf("sources (-want, +got): %s", diff)
 	}
 	f.write(os.O_APPEND, saying(`"agent":"opencode"`, "c", "ai", "/y"))
