@@ -184,8 +184,10 @@ func TestAgentsInLog(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &sources); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}
-	if diff := cmp.Diff([]analytics.SourceRow{from("/x", "chatgpt", "assistant", "browser", 1, 1),
-		from("/x", "none", "none", "unconfirmed", 1, 2), from("/y", "none", "none", "browser", 1, 2), from("/y", "other", "other", "browser", 1, 1)}, sources.Sources); diff != "" {
+	came := []analytics.SourceRow{from("/x", "chatgpt", "assistant", "browser", 1, 1),
+		from("/x", "none", "none", "unconfirmed", 1, 2), from("/y", "none", "none", "browser", 1, 2),
+		from("/y", "other", "other", "browser", 1, 1)}
+	if diff := cmp.Diff(came, sources.Sources); diff != "" {
 		t.Errorf("sources (-want, +got): %s", diff)
 	}
 	f.write(os.O_APPEND, saying(`"agent":"opencode"`, "c", "ai", "/y"))

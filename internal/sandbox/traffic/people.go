@@ -15,8 +15,9 @@ var referrers = []struct {
 	grows  bool
 }{
 	{"", 40, false}, {"https://www.google.com/", 30, false}, {"https://github.com/docgauge/sandbox", 8, false},
-	{"https://www.bing.com/", 4, false}, {"https://duckduckgo.com/", 3, false}, {"https://stackoverflow.com/q/1", 2, false},
-	{"https://www.reddit.com/", 1, false}, {"https://news.ycombinator.com/", 1, false}, {"https://blog.example.com/", 3, false},
+	{"https://www.bing.com/", 4, false}, {"https://duckduckgo.com/", 3, false},
+	{"https://stackoverflow.com/q/1", 2, false}, {"https://www.reddit.com/", 1, false},
+	{"https://news.ycombinator.com/", 1, false}, {"https://blog.example.com/", 3, false},
 	{"https://chatgpt.com/", 4, true}, {"https://claude.ai/", 2, true}, {"https://www.perplexity.ai/", 1.2, true},
 	{"https://gemini.google.com/", 0.8, true},
 }

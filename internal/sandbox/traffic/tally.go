@@ -125,8 +125,10 @@ func CountAgents(t Traffic, w Interval, horizon int64, humans analytics.Humans) 
 		add(e, a, agents.Audience(&a, true))
 	})
 	set := func(row *analytics.AgentRow, visitors int64) { row.Visitors = visitors }
-	return Agents{whole.rows(set, analytics.AgentRow.Compare), slices.DeleteFunc(pages.rows(set, analytics.AgentRow.Compare),
-		func(r analytics.AgentRow) bool { return !r.Found && len(networks[r.Path]) < 2 })}
+	compare := analytics.AgentRow.Compare
+	return Agents{whole.rows(set, compare), slices.DeleteFunc(pages.rows(set, compare), func(r analytics.AgentRow) bool {
+		return !r.Found && len(networks[r.Path]) < 2
+	})}
 }
 
 // addRequest adds a request to its row.

@@ -273,7 +273,8 @@ func bruteForce(t Traffic, w analytics.Window, humans analytics.Humans) (all ans
 // TestReportsAreExact: whether the site grows or not, each report counts exact sets, and people are at least the
 // confirmed and at most the claimed ones.
 func TestReportsAreExact(t *testing.T) {
-	for _, o := range []Options{{Pages: 200}, {Pages: 100, Seed: 3, IsGrowing: true, Forged: 0.3}, {Pages: 30, Forged: 0.95}} {
+	for _, o := range []Options{{Pages: 200}, {Pages: 100, Seed: 3, IsGrowing: true, Forged: 0.3},
+		{Pages: 30, Forged: 0.95}} {
 		site := project(o, "prj_a", 120)
 		rng := rand.New(rand.NewPCG(1, 31))
 		for range 3 {
@@ -336,7 +337,8 @@ func TestAppendedLinesAreReadAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	day := analytics.NewDate(2026, 10, 5)
-	got := CountVisitors(after, Interval{day.Time().Unix(), (day + 1).Time().Unix()}, (day + 1).Time().Unix(), analytics.Claimed).Totals
+	end := (day + 1).Time().Unix()
+	got := CountVisitors(after, Interval{day.Time().Unix(), end}, end, analytics.Claimed).Totals
 	if got != (analytics.Totals{Human: 1, AI: 2, Total: 2}) || l.content != content || content.lines != 3 || reading != 2 ||
 		len(before.day(day)) != 1 {
 		t.Errorf("%+v: %d lines in reading %d; want the two new ones read alone", got, content.lines, reading)
