@@ -77,7 +77,7 @@ func TestPages(t *testing.T) {
 		"/hashmap.json": true, "/assets/a.md.Cx1.lean.js": true, "/_next/image": true, "/docs.data": true, "/image": false,
 		"/search-index.json": true, "/genindex.html": false, "/_image": true, "/cdn-cgi/trace": true,
 	} {
-		if got := a.have([]byte(path)) || a.haveFolder(path); got != want {
+		if got := a.kindOf([]byte(path)) != isPage || a.haveFolder(path); got != want {
 			t.Errorf("%s is an asset: %t", path, got)
 		}
 	}

@@ -181,7 +181,7 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 func (t *Tried) view(l *logs.Line) {
 	isView := string(l.Method) == "GET" && (l.Status >= 200 && l.Status <= 299 || l.Status == 304)
 	path := pathOf(l.Target)
-	if !isView || len(path) == 0 || t.rules.assets.have(path) || t.rules.agents.Match(string(l.UserAgent)) != nil ||
+	if !isView || len(path) == 0 || t.rules.assets.kindOf(path) != isPage || t.rules.agents.Match(string(l.UserAgent)) != nil ||
 		prefersMarkdown(string(l.Accept)) {
 		return
 	}
