@@ -36,12 +36,13 @@ var shapes = [...]*Shape{
 		Name: "agents", row: reflect.TypeFor[AgentRow](),
 		About: "unique readers and requests of each agent on each path in each window",
 		Order: []string{"agent", "audience", "found"}, Site: true, Check: checkAgent,
-		Bounds: []Bound{{Human, "audience", string(Human)}, {AI, "audience", string(AI)}},
+		Bounds: []Bound{{Human, "", "audience", string(Human)}, {AI, "", "audience", string(AI)}},
 	}),
 	SourcesReport: newShape(Shape{
 		Name: "sources", row: reflect.TypeFor[SourceRow](),
 		About: "unique people and their requests, by the source that brought them to each path in each window",
 		Order: []string{"source", "agent"}, Site: true,
+		Bounds: []Bound{{Human, Confirmed, "agent", Browser}, {Human, Claimed, "", ""}},
 	}),
 	ViewsReport: newShape(Shape{
 		Name: "views", row: reflect.TypeFor[ViewRow](),
@@ -95,6 +96,8 @@ type Shape struct {
 // their sum is not less.
 type Bound struct {
 	Visitors Audience
+	// Humans: the service counts people so; empty: however it counts them.
+	Humans Humans
 	// Text and Value name the rows: those with this value of this text. Without a text, all rows.
 	Text, Value string
 }
@@ -390,6 +393,14 @@ func (s *Shape) Checksum(c *Checksum, r Record) {
 
 // HasWindows reports whether the report has windows of a granularity.
 func (r Report) HasWindows(g Granularity) bool { return g == Day || !r.Shape().Additive }
+
+// UsualWindow returns the granularity that is meant where none is named: g, or day if the report has no such windows.
+func (r Report) UsualWindow(g Granularity) Granularity {
+	if r.HasWindows(g) {
+		return g
+	}
+	return Day
+}
 
 // Shape returns what rows of the report are like.
 func (r Report) Shape() *Shape { return shapes[r] }

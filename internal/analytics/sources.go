@@ -65,9 +65,13 @@ func (s *Shape) bound(sum *Sum, r Record, readers int64) {
 }
 
 // CheckBounds returns an error if the visitors of the site in the same window are not between the readers of the largest
-// row of the site and the readers of all of them together, as Bounds says.
-func (s *Shape) CheckBounds(sum Sum, site Totals) error {
+// row of the site and the readers of all of them together, as Bounds says. humans
+// says how the service counted people.
+func (s *Shape) CheckBounds(sum Sum, site Totals, humans Humans) error {
 	for i, b := range s.Bounds {
+		if b.Humans != "" && b.Humans != humans {
+			continue
+		}
 		visitors, largest, added := site.Of(b.Visitors), *sum.Largest.Fields()[i], *sum.Added.Fields()[i]
 		if visitors < largest || visitors > added {
 			return fmt.Errorf("%d %s visitors, and its %s %s have %d readers at most and %d together", visitors, b.Visitors,

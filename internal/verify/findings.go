@@ -368,7 +368,7 @@ func (w *survey) implausibleSite(shown sinks.Shown, found func(analytics.Key, st
 			"such as those of %.200q", format.Plural(n, "row"), shape.Noun(), shown.Sum.Example)
 	}
 	if site, ok := w.settledVisitors(shown); ok {
-		if err := shape.CheckBounds(shown.Sum, site.Totals); err != nil {
+		if err := shape.CheckBounds(shown.Sum, site.Totals, ""); err != nil {
 			found(shown.Key, "the report visitors has %v", err)
 		}
 	}
