@@ -16,8 +16,13 @@ type AgentRow struct {
 }
 
 // Bounds returns an error if the visitors of the site in the same window, human and ai, are not between
-// the readers of its largest agent and those of all its agents together.
-func (s Sum) Bounds(site Totals) error {
+// the readers of its largest agent and those of all its agents together. Where people were counted by a mode, each of
+// them is of one agent.
+func (s Sum) Bounds(site Totals, by Humans) error {
+	if people := s.Added.Human; by != "" && people != site.Human {
+		return fmt.Errorf("%d human visitors (%s), and its agents that are people have %d readers together: %s", site.Human,
+			by, people, by.Rule())
+	}
 	for _, of := range [...]struct {
 		name                   string
 		largest, visitors, sum int64
@@ -63,6 +68,10 @@ func (s *Shape) countSite(sum *Sum) func(Record) {
 			site[of] = visitors
 			if s.audience >= 0 {
 				sum.bound(Audience(r.Texts[s.audience]), visitors)
+			}
+			if s.agent >= 0 && s.audience >= 0 && r.Texts[s.agent] == BrowserAgent &&
+				r.Texts[s.audience] == string(Human) {
+				sum.Confirmed = max(visitors, 0)
 			}
 		} else {
 			sum.Rows++

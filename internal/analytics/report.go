@@ -64,9 +64,9 @@ type Shape struct {
 	row                   reflect.Type
 	texts, truths, counts int
 	order                 []int // the indexes of Order in Columns
-	// audience is the index of the text "audience", and requests the index of the count "requests"; -1 if the report has
-	// none. rank is the index of the count that rows are ranked by.
-	audience, requests, rank int
+	// audience and agent are the indexes of the texts of these names, and requests the index of the count "requests"; -1
+	// if the report has none. rank is the index of the count that rows are ranked by.
+	audience, agent, requests, rank int
 }
 
 // Column is a column of a report.
@@ -158,7 +158,7 @@ func newShape(s Shape) *Shape {
 		i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
 		return max(i-first, -1)
 	}
-	s.audience, s.requests = index("audience", 0), index("requests", s.texts+s.truths)
+	s.audience, s.agent, s.requests = index("audience", 0), index("agent", 0), index("requests", s.texts+s.truths)
 	if !s.Site {
 		s.rank = index("total", s.texts+s.truths)
 	}
@@ -177,8 +177,22 @@ func (s *Shape) Sum() (add func(Record), sum *Sum) {
 	count := s.counter(sum)
 	return func(r Record) {
 		s.Checksum(&sum.Checksum, r)
+		if people := s.People(r); people > 0 {
+			sum.People += Checksum(sipHash([]byte(r.Path())) * uint64(people))
+		}
 		count(r)
 	}, sum
+}
+
+// People is the number of people in a row of a path; 0 where the report does not tell people from others.
+func (s *Shape) People(r Record) int64 {
+	switch {
+	case !s.Site:
+		return r.Counts[0]
+	case s.audience >= 0 && r.Path() != "" && s.IsFound(r) && r.Texts[s.audience] == string(Human):
+		return r.Counts[s.rank]
+	}
+	return 0
 }
 
 // Counter returns a function that adds up rows in any order, perhaps without their path: without a checksum, which

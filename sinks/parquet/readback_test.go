@@ -192,7 +192,7 @@ func TestPyarrow(t *testing.T) {
 		"docgauge.window_start": "2026-10-01", "docgauge.window_end": "2026-10-02", "docgauge.revision": "3",
 		"docgauge.settled": "false", "docgauge.verified": "false", "docgauge.row_count": "1500",
 		"docgauge.totals_human": "3000", "docgauge.totals_ai": "300", "docgauge.totals_total": "3150",
-		"docgauge.humans": "claimed",
+		"docgauge.humans":      "claimed",
 		"docgauge.exported_at": "2026-11-01T00:00:03.123456Z",
 	}, full.Metadata)
 	equal(t, "row groups", []int{1500}, full.RowGroups)
