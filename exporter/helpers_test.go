@@ -67,8 +67,8 @@ func rich() view.Snapshot {
 			),
 		}, {
 			Revision: of(analytics.SourcesReport, revision("prj_a", analytics.Day, 6, 7, 9)), Rows: records(
-				analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: analytics.Browser, Visitors: 12, Requests: 15},
-				analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: analytics.Unconfirmed, Visitors: 1, Requests: 1},
+				analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: analytics.BrowserAgent, Visitors: 12, Requests: 15},
+				analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: analytics.UnconfirmedAgent, Visitors: 1, Requests: 1},
 			),
 		}, {
 			Revision: of(analytics.ViewsReport, revision("prj_a", analytics.Day, 6, 7, 9)),

@@ -52,8 +52,8 @@ type pageDecoder struct {
 // decode reads the answer for at most maxRows rows of a report (specification, sections 4.3, 2.2 and 2.3).
 // Only some reports have a page with an empty path. Unknown members are skipped. Errors wrap errCut where
 // the body ends too early, else errShape, name the member and the byte, and are malformed where the body is
-// still a page. body is not kept. A dataFrom of another kind counts as absent: other services may mean something else
-// by it.
+// still a page. body is not kept. A dataFrom or humans of another kind counts as absent: other services may mean
+// something else by it.
 func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page, err error) {
 	d := &pageDecoder{
 		tokens: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
@@ -98,6 +98,10 @@ func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page,
 		{name: "hasMore", value: &page.HasMore},
 		{name: "dataFrom", value: optional(func() (err error) {
 			page.DataFrom, err = d.dataFrom()
+			return err
+		})},
+		{name: "humans", value: optional(func() (err error) {
+			page.Humans, err = d.humans()
 			return err
 		})},
 	})
@@ -292,6 +296,15 @@ func (d *pageDecoder) dataFrom() (*analytics.Date, error) {
 		return nil, nil //nolint:nilerr // nothing needs the day
 	}
 	return &day, nil
+}
+
+// humans reads the mode of counting people: the empty one for what is no mode.
+func (d *pageDecoder) humans() (mode analytics.Humans, err error) {
+	raw, err := d.tokens.ReadValue()
+	if err == nil && raw.Kind() == jsontext.KindString {
+		_ = mode.UnmarshalText(unquoted(raw)) // nothing needs it
+	}
+	return mode, err
 }
 
 // path reads a path and keeps it as [analytics.EscapePath] says.

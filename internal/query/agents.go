@@ -55,7 +55,9 @@ var AgentOrders = func() (all []AgentOrder) {
 }()
 
 // OrderList lists the orders.
-func OrderList() string { return strings.ReplaceAll(strings.Trim(fmt.Sprint(AgentOrders), "[]"), " ", ", ") }
+func OrderList() string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(AgentOrders), "[]"), " ", ", ")
+}
 
 // Count is the name of the count.
 func (o AgentOrder) Count() string {

@@ -77,12 +77,19 @@ type PageInfo struct {
 	Site
 }
 
-// Site is the totals of a page, as far as they tell it from a page of another reading. The zero value
-// is that of a site without visits.
+// Site is the totals of a page, as far as they tell it from a page of another reading.
 type Site struct {
 	Totals analytics.Totals
+	// Humans is the mode by which they were counted.
+	Humans analytics.Humans
 	// Agents is the checksum of the totals of a page of agents.
 	Agents analytics.Checksum
+}
+
+// IsZero reports whether the totals are those of a site without visits.
+func (s Site) IsZero() bool {
+	s.Humans = ""
+	return s == Site{}
 }
 
 // String names the totals in words, for logs. Those of agents are too long, and are only named.
@@ -90,11 +97,15 @@ func (s Site) String() string {
 	text := fmt.Sprintf("%d readers (%d people, %d AI agents)", s.Totals.Total, s.Totals.Human, s.Totals.AI)
 	switch {
 	case s.Agents == 0:
-		return text
 	case s.Totals == analytics.Totals{}:
-		return "totals of agents with the checksum " + s.Agents.String()
+		text = "totals of agents with the checksum " + s.Agents.String()
+	default:
+		text += ", and totals of agents with the checksum " + s.Agents.String()
 	}
-	return text + ", and totals of agents with the checksum " + s.Agents.String()
+	if s.Humans != "" {
+		text += ", counting " + string(s.Humans) + " people"
+	}
+	return text
 }
 
 // Begin opens the page log of revision number of the window k. A log from an
@@ -445,11 +456,11 @@ func (l *PageLog) scan(ctx context.Context, visit func(path []byte, row analytic
 	}
 }
 
-// Share makes a page log of window k and revision number from l, which is complete and of
+// Share makes a page log of window k and revision number from l, the complete log of rev, which is of
 // the same report and days: it has the pages of l, or with totalsOnly just the totals, and they
 // count as no request. A log that is there already is replaced.
 func (s *Spool) Share(
-	l *PageLog, k analytics.Key, number int32, totalsOnly bool, totals analytics.Totals,
+	l *PageLog, rev analytics.Revision, k analytics.Key, number int32, totalsOnly bool,
 ) (err error) {
 	h := l.head
 	h.Key, h.Revision, h.Spent = k.String(), number, -len(l.Pages)
@@ -467,11 +478,11 @@ func (s *Spool) Share(
 	}
 	err = writeRecord(file, append(newRecord(nil, kindHeader), text...))
 	if err == nil && totalsOnly {
-		record := append(newRecord(nil, kindPage), 0, 1) // offset 0, more rows exist
+		record := appendText(append(newRecord(nil, kindPage), 0, 1), string(rev.Humans)) // offset 0, more rows exist
 		if k.Report.Shape().Site {
 			record = append(record, l.site...)
 		} else {
-			record = appendTotals(record, totals)
+			record = appendTotals(record, rev.Totals)
 		}
 		record = append(record, 0) // no rows
 		err = writeRecord(file, record)

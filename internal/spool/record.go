@@ -16,7 +16,7 @@ import (
 // The payload's first byte is its kind.
 const (
 	kindHeader = 'H' // JSON of header
-	kindPage   = 'P' // offset, hasMore, totals, rows: of the report that the header names
+	kindPage   = 'P' // offset, hasMore, humans, totals, rows: of the report that the header names
 
 	recordHead = 8
 	// maxRecord is the longest payload. A page comes from a body of at most 16 MiB.
@@ -103,7 +103,7 @@ type pageRecord struct {
 
 // InfoOf describes a page.
 func InfoOf(of *analytics.Shape, p analytics.Page) PageInfo {
-	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals}}
+	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals, Humans: p.Humans}}
 	for _, row := range p.Site {
 		of.Checksum(&info.Agents, row)
 	}
@@ -112,7 +112,7 @@ func InfoOf(of *analytics.Shape, p analytics.Page) PageInfo {
 
 // encode appends a page to a record. site are its totals in there.
 func encode(of *analytics.Shape, b []byte, p analytics.Page) (record, site []byte) {
-	b = appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore)
+	b = appendText(appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore), string(p.Humans))
 	head := len(b)
 	var row analytics.Record
 	fields := of.Fields(&row)
@@ -189,6 +189,7 @@ func decode(
 	fields := of.Fields(&row)
 	p.offset = int(d.uvarint())
 	p.HasMore = d.truth()
+	p.Humans = analytics.Humans(d.name())
 	p.site = d.b
 	if of.Site {
 		for n := d.uvarint(); n > 0 && !d.bad; n-- {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,8 @@ var damages = []struct {
 	{"totals changed", []harm{retold(clickhouse, otherTotal)}, "02 clickhouse totals copy parquet", "", false},
 	{"totals changed in both", []harm{retold(clickhouse, otherTotal), retold(parquet, otherTotal)},
 		"02 clickhouse totals copy parquet; 02 parquet totals copy parquet", "", false},
+	{"mode of people changed", []harm{retold(clickhouse, func(rev *analytics.Revision) { rev.Humans = "claimed" })},
+		"02 clickhouse totals copy parquet", "", false},
 	{"announced rows changed", []harm{retold(clickhouse, func(rev *analytics.Revision) { rev.Rows = 9 })},
 		"02 clickhouse rows copy parquet", "", false},
 	{"extra in one", []harm{unknown, gone(clickhouse)}, "02 parquet extra adopt parquet", "", false},
@@ -338,6 +341,100 @@ func TestImplausibleAgents(t *testing.T) {
 			w.ledger.entries[rev.Key] = state.Entry{
 				Revision: file.Revision(), Provenance: analytics.Provenance{Checksum: file.Checksum()},
 				Sinks: map[string]time.Time{"parquet": now, "clickhouse": now},
+			}
+			found := w.verify().Findings
+			if c.want == "" && len(found) > 0 ||
+				c.want != "" && (len(found) != 1 || !strings.Contains(found[0].Detail, c.want)) {
+				t.Errorf("found %+v, want %q", found, c.want)
+			}
+		})
+	}
+}
+
+// TestPeople: by the mode of counting, the human visitors are the agents browser and unconfirmed, or browser alone, on
+// the site and on each path; a month has no fewer browsers than its days; and people of two modes are not compared.
+func TestPeople(t *testing.T) {
+	// counted is a window with a page, by the people who showed evidence and those who did not.
+	type counted struct {
+		mode, ofAgents             analytics.Humans
+		human, browser, other      int64
+		onPage, browserOn, otherOn int64
+		provisional                bool
+	}
+	fits := func(by analytics.Humans, browser, other int64) counted {
+		human := browser
+		if by != analytics.Confirmed {
+			human += other
+		}
+		return counted{by, by, human, browser, other, human, browser, other, false}
+	}
+	with := func(c counted, change func(*counted)) counted {
+		change(&c)
+		return c
+	}
+	for name, c := range map[string]struct {
+		day, month counted
+		want       string
+	}{
+		"claimed":   {fits("claimed", 300, 4200), fits("claimed", 900, 9000), ""},
+		"confirmed": {fits("confirmed", 300, 4200), fits("confirmed", 900, 9000), ""},
+		"no mode": {with(fits("", 300, 4200), func(c *counted) { c.human, c.onPage = 4400, 4300 }), fits("", 299, 9000),
+			""},
+		"mode changed between day and month": {fits("claimed", 300, 4200), fits("confirmed", 900, 9000), ""},
+		"mode changed between reports": {fits("claimed", 300, 4200),
+			with(fits("claimed", 900, 9000), func(c *counted) { c.ofAgents = "confirmed" }), ""},
+		"of the site": {with(fits("claimed", 300, 4200), func(c *counted) { c.human++ }), fits("claimed", 900, 9000),
+			"4501 human visitors (claimed), and its agents that are people have 4500 readers together: human = browser + " +
+				"unconfirmed"},
+		"of the site, confirmed": {with(fits("confirmed", 300, 4200), func(c *counted) { c.human++ }),
+			fits("confirmed", 900, 9000), "301 human visitors (confirmed)"},
+		"of a page": {fits("claimed", 300, 4200), with(fits("claimed", 900, 9000), func(c *counted) { c.onPage-- }),
+			`9899 human visitors (claimed) of "/a", and its agents that are people have 9900 readers together`},
+		"of a page, confirmed": {with(fits("confirmed", 300, 4200), func(c *counted) { c.browserOn-- }),
+			fits("confirmed", 900, 9000), `300 human visitors (confirmed) of "/a"`},
+		"provisional": {with(fits("claimed", 300, 4200), func(c *counted) { c.human, c.provisional = 4600, true }),
+			fits("claimed", 900, 9000), ""},
+		"a month below its day": {fits("claimed", 300, 4200), fits("claimed", 299, 9000),
+			"fewer readers of the agent browser than its day 2026-10-01: 299; the day 300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 0)
+			commit := func(rev analytics.Revision, rows iter.Seq2[analytics.Record, error]) {
+				file, err := archive.Encode(rev, rows)
+				if err == nil {
+					err = errors.Join(w.files.Replace(t.Context(), file), w.table.Replace(t.Context(), file))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.ledger.entries[rev.Key] = state.Entry{
+					Revision: file.Revision(), Provenance: analytics.Provenance{Checksum: file.Checksum()},
+					Sinks: map[string]time.Time{"parquet": now, "clickhouse": now},
+				}
+			}
+			for granularity, c := range map[analytics.Granularity]counted{analytics.Day: c.day, analytics.Month: c.month} {
+				rev := w.revision(0, 2)
+				if rev.Granularity = granularity; granularity == analytics.Month {
+					rev.To = rev.From + 31
+				}
+				rev.Humans, rev.Settled = c.mode, !c.provisional
+				rev.Totals = analytics.Totals{Human: c.human, Total: c.human}
+				commit(rev, analytics.Records(sinktest.List(analytics.Row{Path: "/a",
+					Totals: analytics.Totals{Human: c.onPage, Total: c.onPage}}, analytics.Row{Path: "/b",
+					Totals: analytics.Totals{Human: 1, Total: 1}})))
+				rev.Report, rev.Humans, rev.Totals = analytics.AgentsReport, c.ofAgents, analytics.Totals{}
+				row := func(path, agent string, n int64) analytics.AgentRow {
+					of := analytics.AgentRow{Path: path, Agent: agent, Class: "human", Audience: analytics.Human, Found: true,
+						Visitors: n, Requests: n}
+					if agent == analytics.UnconfirmedAgent && c.ofAgents == analytics.Confirmed {
+						of.Audience = "neither"
+					}
+					return of
+				}
+				missed := row("/c", "browser", 1)
+				missed.Found = false
+				commit(rev, analytics.Records(sinktest.List(row("", "browser", c.browser), row("", "unconfirmed", c.other),
+					row("/a", "browser", c.browserOn), row("/a", "unconfirmed", c.otherOn), row("/b", "browser", 1), missed)))
 			}
 			found := w.verify().Findings
 			if c.want == "" && len(found) > 0 ||
