@@ -247,7 +247,8 @@ func parse(line string) (a Agent, problem string) {
 			format.Cut(a.Ranges, 80))
 	case !strings.HasPrefix(a.Source, "https://") && !strings.HasPrefix(a.Source, "http://") || !printable(a.Source):
 		problem = fmt.Sprintf("source %q: want the URL of the page that says so", format.Cut(a.Source, 80))
-	case a.Visits != "" && !slices.ContainsFunc(sources().all, func(s *Source) bool { return s.Name == a.Visits }):
+	case a.Visits != "" && !slices.ContainsFunc(sources().all[len(beforeTable):],
+		func(s *Source) bool { return s.Name == a.Visits }):
 		problem = fmt.Sprintf("visits %q: want the name of a source such as chatgpt, or no column", format.Cut(a.Visits, 80))
 	}
 	return a, problem

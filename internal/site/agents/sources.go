@@ -15,14 +15,19 @@ import (
 type Source struct {
 	Name  string `json:"source"`
 	Class string `json:"class"`
+	// Index is its place in [Sources].
+	Index int `json:"-"`
 }
 
 // Sources that are not in the table.
 var (
-	Site        = &Source{"site", "site"}   // pages of the site itself
-	OtherSource = &Source{"other", "other"} // a source that the table lacks
-	NoSource    = &Source{"none", "none"}   // the line says none
+	Site        = &Source{"site", "site", 0}   // pages of the site itself
+	OtherSource = &Source{"other", "other", 1} // a source that the table lacks
+	NoSource    = &Source{"none", "none", 2}   // the line says none
 )
+
+// beforeTable are the sources that are not in the table.
+var beforeTable = []*Source{Site, OtherSource, NoSource}
 
 // sourceClasses are the classes of sources in the table. Class other has pages of hosts of the table that are
 // something else.
@@ -33,7 +38,7 @@ var sourceLines string
 
 // sourceTable finds sources. It does not change.
 type sourceTable struct {
-	all    []*Source           // in the order of the file
+	all    []*Source           // beforeTable, and then in the order of the file
 	hosts  map[string][]*place // by host, or name.*; the longest path first
 	values map[string]*Source  // of utm_source, in lower case
 }
@@ -46,7 +51,7 @@ type place struct {
 
 // sources returns the table that comes with the program.
 var sources = sync.OnceValue(func() *sourceTable {
-	t := &sourceTable{hosts: map[string][]*place{}, values: map[string]*Source{}}
+	t := &sourceTable{all: slices.Clone(beforeTable), hosts: map[string][]*place{}, values: map[string]*Source{}}
 	for line := range strings.Lines(sourceLines) {
 		cells := strings.Split(strings.TrimSpace(line), "\t")
 		if line[0] == '#' {
@@ -55,7 +60,7 @@ var sources = sync.OnceValue(func() *sourceTable {
 		if len(cells) != 4 || !slices.Contains(sourceClasses, cells[1]) {
 			panic(fmt.Sprintf("sources.txt: %q", line))
 		}
-		s := &Source{cells[0], cells[1]}
+		s := &Source{cells[0], cells[1], len(t.all)}
 		if s.Name == OtherSource.Name {
 			s = OtherSource
 		} else {
@@ -77,10 +82,8 @@ var sources = sync.OnceValue(func() *sourceTable {
 	return t
 })
 
-// Sources returns the sources of the table, and then [Site], [OtherSource] and [NoSource].
-func Sources() []*Source {
-	return append(slices.Clone(sources().all), Site, OtherSource, NoSource)
-}
+// Sources returns [Site], [OtherSource] and [NoSource], and then the sources of the table.
+func Sources() []*Source { return slices.Clone(sources().all) }
 
 const (
 	// maxHost is the length of the longest name of a host.

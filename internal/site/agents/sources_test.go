@@ -149,7 +149,13 @@ func TestSources(t *testing.T) {
 		}
 	}
 	all := Sources()
-	for _, s := range all[:len(all)-3] {
+	for i, s := range all {
+		if s.Index != i {
+			t.Errorf("%s: index %d, want %d", s.Name, s.Index, i)
+		}
+		if i < 3 {
+			continue
+		}
 		if got := SourceOf(nil, []byte("/?utm_source="+s.Name), nil, nil); got != s {
 			t.Errorf("%s is %s", s.Name, got.Name)
 		}
