@@ -101,18 +101,18 @@ type groupName struct {
 
 // row returns the row of a cell.
 func (n groupName) row(path string, c cell, mode analytics.Humans) analytics.AgentRow {
+	if n.token == "" {
+		of := agents.Unnamed
+		switch c.kind {
+		case Human:
+			of = agents.Browser
+		case unconfirmed:
+			of = agents.Unconfirmed
+		}
+		n = groupName{of.Token, of.Class}
+	}
 	r := analytics.AgentRow{Path: path, Agent: n.token, Class: string(n.class), Audience: agents.Neither,
 		Found: c.kind != Missed, Visitors: c.visitors, Requests: c.requests, Markdown: c.markdown, Bytes: c.bytes}
-	switch {
-	case n.token != "":
-	case c.kind == unconfirmed:
-		r.Agent, r.Class = analytics.Unconfirmed, string(agents.Browser.Class)
-	case c.kind == Human:
-		r.Agent, r.Class = analytics.Browser, string(agents.Browser.Class)
-	default:
-		n = groupName{agents.Unnamed.Token, agents.Unnamed.Class}
-		r.Agent, r.Class = n.token, string(n.class)
-	}
 	switch {
 	case c.kind == Human, c.kind == unconfirmed && mode != analytics.Confirmed:
 		r.Audience = analytics.Human

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
 )
 
 // Sources are the people whom each source has brought to the site and to each path, in the order of
@@ -49,9 +50,9 @@ func (s *Store) CountSources(
 		return a, err
 	}
 	row := func(path string, c cell) analytics.SourceRow {
-		agent := analytics.Browser
+		agent := agents.Browser.Token
 		if c.kind == unconfirmed {
-			agent = analytics.Unconfirmed
+			agent = agents.Unconfirmed.Token
 		}
 		return analytics.SourceRow{Path: path, Source: sources[c.group].Name, Class: sources[c.group].Class, Agent: agent,
 			Visitors: c.visitors, Requests: c.requests}
