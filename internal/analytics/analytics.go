@@ -109,6 +109,8 @@ type Revision struct {
 	// page but the last was full.
 	Verified bool   `json:"verified"`
 	Totals   Totals `json:"totals"`
+	// Humans is the mode by which the service counted.
+	Humans Humans `json:"humans,omitempty"`
 	// Rows is the number of rows, or TotalsOnlyRows.
 	Rows int64 `json:"row_count"`
 	// ExportedAt is when the first page was requested, UTC, in microseconds.
@@ -178,6 +180,8 @@ type Page struct {
 	// DataFrom is the first day of which the service has data of the project, NoData without any; nil where it does
 	// not say.
 	DataFrom *Date
+	// Humans is the mode by which the service counts.
+	Humans Humans
 }
 
 // NoData is after every day.
@@ -187,6 +191,7 @@ const NoData = Date(math.MaxInt32)
 type OpenWindow struct {
 	Key
 	Totals Totals    `json:"totals"`
+	Humans Humans    `json:"humans,omitempty"`
 	ReadAt time.Time `json:"read_at"`
 }
 

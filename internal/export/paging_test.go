@@ -110,6 +110,7 @@ func TestPagesThatDrift(t *testing.T) {
 		requests int
 	}{
 		{"totals", func(p *visitorsPage) { p.Totals.Human++ }, 2},
+		{"mode of people", func(p *visitorsPage) { p.Humans = analytics.Confirmed }, 2},
 		{"path of another page", func(p *visitorsPage) { p.Rows[3].Path = rowsOf(1, 1)[0].Path }, 3},
 		{"path twice in the page", func(p *visitorsPage) { p.Rows[3].Path = p.Rows[4].Path }, 3},
 		{"short page", func(p *visitorsPage) { p.Rows = p.Rows[:249] }, 2},

@@ -180,7 +180,7 @@ func (ses *session) revision() string { return strings.Join(ses.identifying(), "
 // shown returns what the view of windows shows.
 func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
 	query := fmt.Sprintf("SELECT %s, %s, %s FROM %s WHERE %s ORDER BY %[1]s",
-		keyColumns, names(append(slices.Clone(ses.of.totals), ses.of.count)), ses.revision(), ses.in(ses.of.windows),
+		keyColumns, names(ses.of.shown()), ses.revision(), ses.in(ses.of.windows),
 		condition)
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var rev analytics.Revision
@@ -191,7 +191,7 @@ func (ses *session) shown(ctx context.Context, condition string) (out []analytic
 		if !ses.of.Site {
 			into = rev.Totals.Pointers()
 		}
-		into = append(into, &rev.Rows, &rev.Number, &settled, &verified, &exported)
+		into = append(into, (*string)(&rev.Humans), &rev.Rows, &rev.Number, &settled, &verified, &exported)
 		err := rows.Scan(key.Into(into...)...)
 		rev.Key, rev.Settled, rev.Verified, rev.ExportedAt = key.Key(), settled == 1, verified == 1,
 			time.UnixMicro(exported).UTC()

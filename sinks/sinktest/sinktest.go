@@ -185,7 +185,7 @@ func carriedDiffer(rev analytics.Revision, rows int, carried []analytics.Revisio
 
 // bare is rev as far as the columns of a visitors row have it.
 func bare(rev analytics.Revision) analytics.Revision {
-	rev.Totals, rev.Rows = analytics.Totals{}, 0
+	rev.Totals, rev.Humans, rev.Rows = analytics.Totals{}, "", 0
 	return rev
 }
 
@@ -306,6 +306,7 @@ func Revision(key analytics.Key, number int32) analytics.Revision {
 		Settled:    number%2 == 0,
 		Verified:   number%3 != 0,
 		Totals:     totals,
+		Humans:     [...]analytics.Humans{analytics.Claimed, analytics.Confirmed, ""}[number%3],
 		ExportedAt: time.Date(2026, 11, 1, 0, 0, int(number), 123_456_000, time.UTC),
 	}
 }

@@ -193,7 +193,7 @@ func (w *world) close(caughtUp bool) {
 // check compares a window.
 func (w *world) check(from, to analytics.Date) {
 	w.t.Helper()
-	got, err := w.store.CountVisitors(w.t.Context(), count.DefaultProject, from, to)
+	got, err := w.store.CountVisitors(w.t.Context(), count.DefaultProject, from, to, analytics.Claimed)
 	w.ok(err)
 	pages := map[string]map[string]bool{"": {}}
 	for _, r := range w.counted {
@@ -343,7 +343,7 @@ func TestPollsForget(t *testing.T) {
 	}
 	for range 3 {
 		_, err := beside.CountVisitors(t.Context(), count.DefaultProject,
-			analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
+			analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1), analytics.Claimed)
 		w.ok(err)
 		w.now = w.now.AddDate(0, 0, 30)
 		w.poll()
