@@ -7,7 +7,7 @@ import "fmt"
 // audiences.
 type AgentRow struct {
 	Path     string   `json:"path" about:"Empty: the whole site, of paths that are there."`
-	Agent    string   `json:"agent" about:"People are the agent browser."`
+	Agent    string   `json:"agent" about:"People are browser with evidence of a browser, else unconfirmed."`
 	Class    string   `json:"class"`
 	Audience Audience `json:"audience"`
 	Found    bool     `json:"found" about:"False: the path was asked for and is not there."`
@@ -16,12 +16,6 @@ type AgentRow struct {
 	Markdown int64    `json:"markdown" about:"Requests that were answered as Markdown."`
 	Bytes    int64    `json:"bytes" about:"Bytes that were sent; -1 if the log does not say." least:"-1"`
 }
-
-// The agents of people: Browser showed evidence of a browser, and Unconfirmed did not.
-const (
-	Browser     = "browser"
-	Unconfirmed = "unconfirmed"
-)
 
 // Compare orders rows as the report has them.
 func (r AgentRow) Compare(other AgentRow) int {

@@ -31,6 +31,11 @@ type Sum struct {
 	// Added holds the sums over all pages, at most [math.MaxInt64] each. They do not count
 	// visitors, because a visitor is counted once on each page: see [Sum.Covers].
 	Added Totals
+	// Confirmed is the number of people on the site that showed evidence, where the report has agents.
+	Confirmed int64
+	// People is the sum, modulo 2^64, of the SipHash of each path times its people. Reports of the same window have the
+	// same sum if they have the same people on each path: human visitors, or readers of agents with the audience human.
+	People Checksum
 	// Implausible counts the rows whose counts contradict each other (see
 	// [Shape.Plausible]); Example is the first path of them.
 	Implausible int64

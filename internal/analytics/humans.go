@@ -13,6 +13,22 @@ const (
 	Confirmed Humans = "confirmed"
 )
 
+// The agents that are people, in reports with agents.
+const (
+	// BrowserAgent is a reader that calls itself a browser, and showed evidence of one where the service looks for it.
+	BrowserAgent = "browser"
+	// UnconfirmedAgent is a reader that calls itself a browser and showed no evidence.
+	UnconfirmedAgent = "unconfirmed"
+)
+
+// Rule says which agents the human visitors are.
+func (h Humans) Rule() string {
+	if h == Confirmed {
+		return "human = " + BrowserAgent
+	}
+	return "human = " + BrowserAgent + " + " + UnconfirmedAgent
+}
+
 // UnmarshalText reads a mode; the empty text is one.
 func (h *Humans) UnmarshalText(text []byte) error {
 	switch mode := Humans(text); mode {

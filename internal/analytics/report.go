@@ -36,12 +36,13 @@ var shapes = [...]*Shape{
 		Name: "agents", row: reflect.TypeFor[AgentRow](),
 		About: "unique readers and requests of each agent on each path in each window",
 		Order: []string{"agent", "audience", "found"}, Site: true, Check: checkAgent,
-		Bounds: []Bound{{Human, "audience", string(Human)}, {AI, "audience", string(AI)}},
+		Bounds: []Bound{{Human, "", "audience", string(Human), true}, {AI, "", "audience", string(AI), false}},
 	}),
 	SourcesReport: newShape(Shape{
 		Name: "sources", row: reflect.TypeFor[SourceRow](),
 		About: "unique people and their requests, by the source that brought them to each path in each window",
 		Order: []string{"source", "agent"}, Site: true,
+		Bounds: []Bound{{Human, Confirmed, "agent", BrowserAgent, false}, {Human, Claimed, "", "", false}},
 	}),
 	ViewsReport: newShape(Shape{
 		Name: "views", row: reflect.TypeFor[ViewRow](),
@@ -86,17 +87,21 @@ type Shape struct {
 	row                   reflect.Type
 	texts, truths, counts int
 	order                 []int // the indexes of Order in Columns
-	// requests is the index of the count "requests", -1 if the report has none. rank is the index of the count that rows
-	// are ranked by.
-	requests, rank int
+	// audience and agent are the indexes of the texts of these names, and requests the index of the count "requests"; -1
+	// if the report has none. rank is the index of the count that rows are ranked by.
+	audience, agent, requests, rank int
 }
 
 // Bound says that the readers of the rows of the site bound a count of visitors: their largest number is not more, and
 // their sum is not less.
 type Bound struct {
 	Visitors Audience
+	// Humans: the service counts people so; empty: however it counts them.
+	Humans Humans
 	// Text and Value name the rows: those with this value of this text. Without a text, all rows.
 	Text, Value string
+	// Exact: each reader is in one of these rows, where the service says how it counts people.
+	Exact bool
 }
 
 // Column is a column of a report.
@@ -189,7 +194,7 @@ func newShape(s Shape) *Shape {
 		i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
 		return max(i-first, -1)
 	}
-	s.requests = index("requests", s.texts+s.truths)
+	s.audience, s.agent, s.requests = index("audience", 0), index("agent", 0), index("requests", s.texts+s.truths)
 	if !s.Site {
 		s.rank = index("total", s.texts+s.truths)
 	}
@@ -208,8 +213,22 @@ func (s *Shape) Sum() (add func(Record), sum *Sum) {
 	count := s.counter(sum)
 	return func(r Record) {
 		s.Checksum(&sum.Checksum, r)
+		if people := s.People(r); people > 0 {
+			sum.People += Checksum(sipHash([]byte(r.Path())) * uint64(people))
+		}
 		count(r)
 	}, sum
+}
+
+// People is the number of people in a row of a path; 0 where the report does not tell people from others.
+func (s *Shape) People(r Record) int64 {
+	switch {
+	case !s.Site:
+		return r.Counts[0]
+	case s.audience >= 0 && r.Path() != "" && s.IsFound(r) && r.Texts[s.audience] == string(Human):
+		return r.Counts[s.rank]
+	}
+	return 0
 }
 
 // Counter returns a function that adds up rows in any order, perhaps without their path: without a checksum, which
@@ -390,6 +409,14 @@ func (s *Shape) Checksum(c *Checksum, r Record) {
 
 // HasWindows reports whether the report has windows of a granularity.
 func (r Report) HasWindows(g Granularity) bool { return g == Day || !r.Shape().Additive }
+
+// UsualWindow returns the granularity that is meant where none is named: g, or day if the report has no such windows.
+func (r Report) UsualWindow(g Granularity) Granularity {
+	if r.HasWindows(g) {
+		return g
+	}
+	return Day
+}
 
 // Shape returns what rows of the report are like.
 func (r Report) Shape() *Shape { return shapes[r] }

@@ -45,6 +45,9 @@ func (s *Shape) countSite(sum *Sum) func(Record) {
 		if r.Path() == "" {
 			site[of] = visitors
 			s.bound(sum, r, visitors)
+			if s.agent >= 0 && s.audience >= 0 && r.Texts[s.agent] == BrowserAgent && r.Texts[s.audience] == string(Human) {
+				sum.Confirmed = max(visitors, 0)
+			}
 		} else {
 			sum.Rows++
 			plausible = plausible && (!s.IsFound(r) || visitors <= site[of])
@@ -64,11 +67,18 @@ func (s *Shape) bound(sum *Sum, r Record, readers int64) {
 	}
 }
 
-// CheckBounds returns an error if the visitors of the site in the same window are not between the readers of the largest
-// row of the site and the readers of all of them together, as Bounds says.
-func (s *Shape) CheckBounds(sum Sum, site Totals) error {
+// CheckBounds returns an error if the visitors of the site in the same window, counted by a mode, are not between the
+// readers of the largest row of the site and the readers of all of them together, as Bounds says.
+func (s *Shape) CheckBounds(sum Sum, site Totals, by Humans) error {
 	for i, b := range s.Bounds {
+		if b.Humans != "" && b.Humans != by {
+			continue
+		}
 		visitors, largest, added := site.Of(b.Visitors), *sum.Largest.Fields()[i], *sum.Added.Fields()[i]
+		if b.Exact && by != "" && visitors != added {
+			return fmt.Errorf("%d human visitors (%s), and its %s that are people have %d readers together: %s", visitors, by,
+				s.Name, added, by.Rule())
+		}
 		if visitors < largest || visitors > added {
 			return fmt.Errorf("%d %s visitors, and its %s %s have %d readers at most and %d together", visitors, b.Visitors,
 				b.Visitors, s.Name, largest, added)

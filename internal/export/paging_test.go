@@ -294,7 +294,7 @@ func TestMispredictedPageCounts(t *testing.T) {
 	w.service.answer = func(nth int, q docsapi.PageQuery) (*visitorsPage, error) {
 		if nth == 1 {
 			w.service.put(k, 700, 1) // after this answer
-			return &visitorsPage{Totals: totalsOf(rowsOf(700, 1))}, nil
+			return &visitorsPage{Totals: totalsOf(rowsOf(700, 1)), Humans: analytics.Claimed}, nil
 		}
 		return nil, nil
 	}
@@ -431,7 +431,7 @@ func TestNoRowsUnderTotals(t *testing.T) {
 				if !empty {
 					return nil, nil
 				}
-				return &visitorsPage{Totals: totalsOf(full)}, nil
+				return &visitorsPage{Totals: totalsOf(full), Humans: analytics.Claimed}, nil
 			}
 			var last Summary
 			for w.now = noon(1); w.now.Before(noon(90)); w.now = w.now.Add(time.Hour) {

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -197,6 +197,9 @@ func (w *survey) compare(key analytics.Key, sink string) (out []Finding) {
 	if shown.Totals != e.Totals {
 		out = found(otherTotals, "%s are shown; the ledger has %s", totals(shown.Totals), totals(e.Totals))
 	}
+	if shown.Humans != e.Humans {
+		out = found(otherTotals, "people are shown as %s; the ledger has %s", orNotSaid(shown.Humans), orNotSaid(e.Humans))
+	}
 	return out
 }
 
@@ -241,9 +244,9 @@ func (w *survey) reference(key analytics.Key) (checksum, by string) {
 	return "", ""
 }
 
-// sameReading is [analytics.Revision.Same], but for rows and totals.
+// sameReading is [analytics.Revision.Same], but for rows, totals and their mode.
 func sameReading(a, b analytics.Revision) bool {
-	b.Rows, b.Totals = a.Rows, a.Totals
+	b.Rows, b.Totals, b.Humans = a.Rows, a.Totals, a.Humans
 	return a.Same(b)
 }
 
@@ -261,6 +264,8 @@ func totals(t analytics.Totals) string {
 	return fmt.Sprintf("%d human, %d ai, %d total", t.Human, t.AI, t.Total)
 }
 
+func orNotSaid(mode analytics.Humans) string { return cmp.Or(string(mode), "not said") }
+
 func rowCount(n int64) string {
 	if n == analytics.TotalsOnlyRows {
 		return "totals only"
@@ -271,13 +276,20 @@ func rowCount(n int64) string {
 // implausible returns verified counts that contradict each other, of windows that are
 // not damaged, and remarks on those whose pages add up to less than the site. Those are not
 // an error of ours: a service may count visitors approximately.
-func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Finding) {
+func (w *survey) implausible(ctx context.Context, damaged map[analytics.Key]bool) (out, remarks []Finding) {
 	remarks = []Finding{}
 	found := func(key analytics.Key, detail string, args ...any) {
 		out = append(out, Finding{Key: &key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
 	}
 	alike, newest := map[string]*analytics.Alike{}, map[string]analytics.Key{}
-	days, longer := map[schedule.Source][]countedRevision{}, []countedRevision{}
+	days, longer := map[series][]countedRevision{}, []countedRevision{}
+	count := func(rev analytics.Revision, counts analytics.Counts) {
+		if c := (countedRevision{rev, counts}); rev.Granularity == analytics.Day {
+			days[c.series()] = append(days[c.series()], c)
+		} else {
+			longer = append(longer, c)
+		}
+	}
 	for _, key := range w.keys() {
 		shown, ok := w.shownAsKnown(key)
 		if !ok || damaged[key] || !shown.Verified {
@@ -285,7 +297,10 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		}
 		shape, counts := key.Report.Shape(), shown.Totals.Counts()
 		if shape.Site {
-			w.implausibleSite(shown, found)
+			w.implausibleSite(ctx, shown, found)
+			if key.Report == analytics.AgentsReport && shown.Settled && shown.Humans != "" {
+				count(shown.Revision, analytics.Counts{shown.Sum.Confirmed})
+			}
 			continue
 		}
 		if key.Report == analytics.VisitorsReport {
@@ -302,7 +317,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 				format.Plural(n, "page"), shown.Sum.Example)
 		}
 		if shape.Additive {
-			w.implausibleSum(shown, found)
+			w.implausibleSum(ctx, shown, found)
 			continue
 		}
 		if !shape.Plausible(shown.Totals) {
@@ -321,11 +336,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 				"the pages add up to less than the site, %s: %s; pages may be missing", totals(shown.Totals),
 				totals(shown.Sum.Added))})
 		}
-		if key.Granularity == analytics.Day {
-			days[schedule.SourceOf(key)] = append(days[schedule.SourceOf(key)], countedRevision{shown.Revision, counts})
-		} else {
-			longer = append(longer, countedRevision{shown.Revision, counts})
-		}
+		count(shown.Revision, counts)
 	}
 	for _, project := range slices.Sorted(maps.Keys(alike)) {
 		if same, yes := alike[project].Totals(); yes {
@@ -335,7 +346,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		}
 	}
 	for _, long := range longer {
-		inside := days[schedule.SourceOf(long.Key)] // in the order of their dates
+		inside := days[long.series()] // in the order of their dates
 		begin, _ := slices.BinarySearchFunc(inside, long.From, func(r countedRevision, d analytics.Date) int {
 			return cmp.Compare(r.From, d)
 		})
@@ -345,57 +356,12 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 			}
 			// A longer window that was read before its day may have fewer visitors.
 			later := long.Settled || !long.ExportedAt.Before(day.ExportedAt)
-			if later && !long.counts.AtLeast(day.counts) {
-				found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From,
-					totals(long.Totals), totals(day.Totals))
+			if later && !long.counts.AtLeast(day.comparable(long.Revision)) {
+				found(long.Key, "it has fewer %s than its day %s: %s; the day %s", long.noun(), day.From, long, day)
 			}
 		}
 	}
 	return out, remarks
-}
-
-// countedRevision has the counts of its totals, since each day is compared with each longer window around it.
-type countedRevision struct {
-	analytics.Revision
-	counts analytics.Counts
-}
-
-// implausibleSite is implausible for a window of a report with rows of the site.
-func (w *survey) implausibleSite(shown sinks.Shown, found func(analytics.Key, string, ...any)) {
-	shape := shown.Report.Shape()
-	if n := shown.Sum.Implausible; n > 0 {
-		found(shown.Key, "%s with fewer requests than readers, or more readers than the %s has on the site, "+
-			"such as those of %.200q", format.Plural(n, "row"), shape.Noun(), shown.Sum.Example)
-	}
-	if site, ok := w.settledVisitors(shown); ok {
-		if err := shape.CheckBounds(shown.Sum, site.Totals); err != nil {
-			found(shown.Key, "the report visitors has %v", err)
-		}
-	}
-}
-
-// implausibleSum is implausible for a window of a report whose counts add up.
-func (w *survey) implausibleSum(shown sinks.Shown, found func(analytics.Key, string, ...any)) {
-	if shape := shown.Report.Shape(); !shape.Plausible(shown.Totals) {
-		found(shown.Key, "the site's %s: total must be human + ai", totals(shown.Totals))
-	}
-	if !shown.TotalsOnly() && shown.Sum.Added != shown.Totals {
-		found(shown.Key, "the pages add up to %s; the site has %s", totals(shown.Sum.Added), totals(shown.Totals))
-	}
-	site, ok := w.settledVisitors(shown)
-	if ok && !shown.Totals.Counts().AtLeast(site.Totals.Counts()) {
-		found(shown.Key, "fewer requests than the report visitors has readers: %s; readers: %s", totals(shown.Totals),
-			totals(site.Totals))
-	}
-}
-
-// settledVisitors returns what is shown of the same window of visitors, if both are settled and verified: other readings
-// may be of different times.
-func (w *survey) settledVisitors(shown sinks.Shown) (sinks.Shown, bool) {
-	key := shown.Key
-	key.Report = analytics.VisitorsReport
-	site, ok := w.shownAsKnown(key)
-	return site, ok && shown.Settled && site.Settled && site.Verified
 }
 
 // shownAsKnown returns what the first sink shows that has the window as the ledger has it.

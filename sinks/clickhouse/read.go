@@ -308,14 +308,14 @@ func (ses *session) sums(ctx context.Context, condition string) (map[analytics.K
 	out := map[analytics.Key]summed{}
 	err := ses.query(ctx, ses.of.sums(ses, condition), func(rows driver.Rows) error {
 		key := sinks.ScannedKey{Report: ses.of.report}
-		var checksum uint64
+		var checksum, people uint64
 		s := summed{found: true}
-		err := rows.Scan(key.Into(slices.Concat([]any{&s.Rows, &checksum}, s.Largest.Pointers(),
+		err := rows.Scan(key.Into(slices.Concat([]any{&s.Rows, &checksum, &people, &s.Confirmed}, s.Largest.Pointers(),
 			[]any{&s.Implausible, &s.Example,
 				&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,
 				&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported},
 			s.Added.Pointers())...)...)
-		s.Checksum = analytics.Checksum(checksum)
+		s.Checksum, s.People, s.Confirmed = analytics.Checksum(checksum), analytics.Checksum(people), max(s.Confirmed, 0)
 		for _, n := range s.Largest.Fields() {
 			*n = max(*n, 0)
 		}
@@ -335,6 +335,11 @@ func (d *dataset) checksum() string {
 	return `sum(sipHash64(concat(` + strings.Join(values, `, '\0', `) + `)))`
 }
 
+// people is [analytics.Sum.People] of rows with so many people each.
+func people(count string) string {
+	return "sum(sipHash64(path) * toUInt64(greatest(" + count + ", 0)))"
+}
+
 // added is the sum of counts that are not negative. A sum of Int64 that is too large becomes negative.
 func added(counts string) string {
 	return fmt.Sprintf("if(sum(toFloat64(%[1]s)) < 9e18, sum(%[1]s), toInt64(%[2]d))", counts, math.MaxInt64)
@@ -350,11 +355,11 @@ func sumsOfCounts(ses *session, condition string) string {
 		least, most = append(least, "min("+column+")"), append(most, "max("+column+")")
 	}
 	return fmt.Sprintf(`
-SELECT %[1]s, toInt64(count()), %[8]s, %[9]s,
+SELECT %[1]s, toInt64(count()), %[8]s, %[10]s, toInt64(0), %[9]s,
        toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		keyColumns, ses.of.contradicts(), strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
-		strings.Join(sums, ", "), ses.of.checksum(), strings.Join(largest, ", "))
+		strings.Join(sums, ", "), ses.of.checksum(), strings.Join(largest, ", "), people(analytics.TotalsNames()[0]))
 }
 
 // sumsOfSite first adds up the rows of each key, where those with a path are compared with the row of the site.
@@ -383,18 +388,26 @@ func sumsOfSite(ses *session, condition string) string {
 		}
 		largest, sums = append(largest, "max("+count+")"), append(sums, added(count))
 	}
+	confirmed, read := "toInt64(0)", "toInt64(0)"
+	if of.Has("audience") {
+		isHuman := "audience = " + quote(string(analytics.Human))
+		read = fmt.Sprintf("if(path != ''%s AND %s, %s, toInt64(0))", found, isHuman, of.Rank())
+		if of.Has("agent") {
+			confirmed = fmt.Sprintf("max(if(agent = %s AND %s, of_site, toInt64(0)))", quote(analytics.BrowserAgent), isHuman)
+		}
+	}
 	key := strings.Join(append([]string{keyColumns}, of.TextKey()...), ", ")
 	return fmt.Sprintf(`
-SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), %[2]s,
+SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), sum(people), %[14]s, %[2]s,
        toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[3]s, %[4]s, %[5]s
-FROM (SELECT %[6]s, countIf(path != '') AS with_path, %[7]s AS hashes, countIf(%[8]s) AS odd,
+FROM (SELECT %[6]s, countIf(path != '') AS with_path, %[7]s AS hashes, %[15]s AS people, countIf(%[8]s) AS odd,
              max(if(path = '', %[9]s, toInt64(0))) AS of_site,
              max(if(path != ''%[10]s, %[9]s, toInt64(0))) AS of_a_page, %[11]s
       FROM %[12]s WHERE %[13]s GROUP BY %[6]s)
 GROUP BY %[1]s`,
 		keyColumns, strings.Join(largest, ", "), strings.Join(least, ", "), strings.Join(most, ", "),
 		strings.Join(sums, ", "), key, of.checksum(), odd, of.Rank(), found, strings.Join(inner, ", "),
-		ses.in(of.view), condition)
+		ses.in(of.view), condition, confirmed, people(read))
 }
 
 // query runs a query and calls do for each row of its answer.

@@ -132,8 +132,13 @@ func testNeighbours(s *suite) {
 // counts that contradict each other.
 func testNames(s *suite) {
 	for day, contradicts := range []bool{false, true} {
-		rows := []analytics.AgentRow{{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true, Visitors: 3,
-			Requests: 9}}
+		var rows []analytics.AgentRow
+		for _, path := range []string{"", "/a", "/a\x00", `/\ud800`} {
+			for i, agent := range []string{analytics.BrowserAgent, analytics.UnconfirmedAgent} {
+				rows = append(rows, analytics.AgentRow{Path: path, Agent: agent, Class: "human", Audience: analytics.Human,
+					Found: true, Visitors: 3 + int64(i), Requests: 9})
+			}
+		}
 		for _, name := range []string{"Claude-User", " ", "'; DROP TABLE x--", `a\b\'`, "日本語🦊", "\n\t", "NULL", `\N`,
 			strings.Repeat("x", 200)} {
 			for _, audience := range []analytics.Audience{analytics.AI, "neither"} {

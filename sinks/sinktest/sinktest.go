@@ -261,7 +261,7 @@ func rowsLike(report analytics.Report, rows iter.Seq2[analytics.AgentRow, error]
 	}
 	return analytics.Records(func(yield func(analytics.SourceRow, error) bool) {
 		for r, err := range rows {
-			agent := map[analytics.Audience]string{analytics.AI: analytics.Browser, "neither": analytics.Unconfirmed}
+			agent := map[analytics.Audience]string{analytics.AI: analytics.BrowserAgent, "neither": analytics.UnconfirmedAgent}
 			if !yield(analytics.SourceRow{Path: r.Path, Source: r.Agent, Class: r.Class, Agent: agent[r.Audience],
 				Visitors: r.Visitors, Requests: r.Requests}, err) {
 				return
