@@ -125,8 +125,8 @@ func (n groupName) row(path string, kind uint8, c cell) analytics.AgentRow {
 // one name are one, of the class that the name has had last.
 func groupsOf(all []Agent, mode analytics.Humans) (groups []int32, named []groupName) {
 	groups, named = []int32{networkGroup, browserGroup}, make([]groupName, firstNamed)
-	named[browserGroup] = groupName{analytics.Browser, agents.Browser.Class, analytics.Human}
-	named[unconfirmedGroup] = groupName{analytics.Unconfirmed, agents.Browser.Class, analytics.Human}
+	named[browserGroup] = groupName{analytics.BrowserAgent, agents.Browser.Class, analytics.Human}
+	named[unconfirmedGroup] = groupName{analytics.UnconfirmedAgent, agents.Browser.Class, analytics.Human}
 	if mode == analytics.Confirmed {
 		named[unconfirmedGroup].human = agents.Neither
 	}

@@ -55,9 +55,9 @@ func (s *Store) CountSources(
 		return a, err
 	}
 	row := func(path string, c cell) analytics.SourceRow {
-		agent := analytics.Browser
+		agent := analytics.BrowserAgent
 		if c.kind == unconfirmed {
-			agent = analytics.Unconfirmed
+			agent = analytics.UnconfirmedAgent
 		}
 		return analytics.SourceRow{Path: path, Source: sources[c.group].Name, Class: sources[c.group].Class, Agent: agent,
 			Visitors: c.visitors, Requests: c.requests}
