@@ -25,11 +25,12 @@ import (
 const aboutSandbox = `sandbox serves the documentation platform's API on this machine, with synthetic
 traffic that is deterministic from --seed, or over the event log
 DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path,
-and agent, which may be missing). It has the reports visitors, views, agents and
-sources, and readers are counted exactly. A share of those who claim to be
-people (--forged) are programs under a browser's name. It prints the environment variables to set; paste
-them into another terminal and run docgauge export there. In a browser, its
-address shows how to use it, its jobs and its pull requests.
+and perhaps agent, referrer, bytes, evidence and markdown). It has the reports
+visitors, views, agents and sources, and readers are counted exactly. Some who
+claim to be people are programs under a browser's name (--forged). It prints the
+environment variables to set; paste them into another terminal and run docgauge
+export there. In a browser, its address shows how to use it, its jobs and its
+pull requests.
 
 It serves agent jobs too. Without further flags, a job only pretends: it is
 completed with a pull request that this sandbox shows. Words in a prompt choose

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -34,7 +35,7 @@ const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefo
 
 func rulesOf(t *testing.T, s count.Settings) *count.Rules {
 	t.Helper()
-	s.LogFormat = "auto"
+	s.LogFormat = cmp.Or(s.LogFormat, "auto")
 	r, err := count.ParseRules(s, time.Now)
 	if err != nil {
 		t.Fatal(err)
