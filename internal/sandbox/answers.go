@@ -1,54 +1,41 @@
 package sandbox
 
 import (
+	"reflect"
+
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/traffic"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
-// report is how a report is counted.
-type report[A content] struct {
-	name  analytics.Report
-	count func(t traffic.Traffic, w traffic.Interval, horizon int64) A
-}
+// report counts the events of a report that arrived up to horizon.
+type report[T any, R analytics.RowType] func(t traffic.Traffic, w traffic.Interval, horizon int64) facts.Answer[T, R]
 
 // The reports of the sandbox.
 var (
-	visitorsReport = report[visitorsAnswer]{analytics.VisitorsReport, countVisitors}
-	agentsReport   = report[agentsAnswer]{analytics.AgentsReport, countAgents}
+	visitorsReport report[analytics.Totals, analytics.Row] = func(
+		t traffic.Traffic, w traffic.Interval, horizon int64,
+	) facts.Visitors {
+		return facts.Visitors(traffic.CountVisitors(t, w, horizon))
+	}
+	agentsReport report[[]analytics.AgentRow, analytics.AgentRow] = func(
+		t traffic.Traffic, w traffic.Interval, horizon int64,
+	) facts.Agents {
+		return facts.Agents(traffic.CountAgents(t, w, horizon))
+	}
 )
 
-// content is the answer of a report.
+// content is the answer of any report.
 type content interface {
-	page(limit, offset int, dataFrom *analytics.Date) any
-	weight() int // in rows of visitors
+	weight() int // in bytes, without the paths
 }
 
-// visitorsAnswer is the answer about visitors.
-type visitorsAnswer struct{ traffic.Visitors }
+// answer is the answer of a report.
+type answer[T any, R analytics.RowType] struct{ facts.Answer[T, R] }
 
-func countVisitors(t traffic.Traffic, w traffic.Interval, horizon int64) visitorsAnswer {
-	return visitorsAnswer{traffic.CountVisitors(t, w, horizon)}
+func (a answer[T, R]) weight() int {
+	return len(a.Rows)*int(reflect.TypeFor[R]().Size()) + answerOverhead
 }
-
-func (a visitorsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return api.NewPage(a.Totals, a.Rows, limit, offset, dataFrom)
-}
-
-func (a visitorsAnswer) weight() int { return len(a.Rows) }
-
-// agentsAnswer is the answer about agents.
-type agentsAnswer struct{ traffic.Agents }
-
-func countAgents(t traffic.Traffic, w traffic.Interval, horizon int64) agentsAnswer {
-	return agentsAnswer{traffic.CountAgents(t, w, horizon)}
-}
-
-func (a agentsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return api.NewAgentsPage(a.Totals, a.Rows, limit, offset, dataFrom)
-}
-
-func (a agentsAnswer) weight() int { return 2 * len(a.Rows) }
 
 // answerKey names one answer: the same key always has the same answer.
 type answerKey struct {
@@ -65,9 +52,9 @@ type answerKey struct {
 }
 
 const (
-	// maxCachedRows limits the cache of answers: about 20 MiB, and the paths.
-	maxCachedRows = 1 << 19
+	// maxCachedBytes limits the cache of answers, without their paths.
+	maxCachedBytes = 20 << 20
 	// answerOverhead is the weight of an answer without its rows; it limits the number of
 	// answers in the cache.
-	answerOverhead = 256
+	answerOverhead = 10 << 10
 )

@@ -49,7 +49,7 @@ func (s *Sandbox) newService() *api.Service {
 		FindKey: newKeyring(s.config).Find, Remember: true,
 		HasProject: func(name string) bool { return s.projects[name] != nil },
 		Reports: map[analytics.Report]api.Reporter{
-			visitorsReport.name: serve(s, visitorsReport), agentsReport.name: serve(s, agentsReport),
+			analytics.VisitorsReport: serve(s, visitorsReport), analytics.AgentsReport: serve(s, agentsReport),
 		},
 		Jobs: jobAPI{s}, Now: s.config.Now, Logger: s.config.Logger,
 		RequestLog: s.config.RequestLog, Beside: s.beside,

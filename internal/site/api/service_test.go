@@ -35,7 +35,7 @@ func newTest() *Service {
 				return NewPage(analytics.Totals{Human: 1, Total: 1}, rows, q.Limit, q.Offset, &day), nil
 			},
 			analytics.AgentsReport: func(_ *Call, q Query) (any, error) {
-				return NewAgentsPage([]analytics.AgentRow{agent}, agents, q.Limit, q.Offset, nil), nil
+				return NewPage([]analytics.AgentRow{agent}, agents, q.Limit, q.Offset, nil), nil
 			},
 		},
 	})

@@ -44,8 +44,8 @@ const (
 
 // reports are the reports of a site.
 var reports = map[analytics.Report]report{
-	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors, api.NewPage),
-	analytics.AgentsReport:   newReport((*facts.Store).CountAgents, api.NewAgentsPage),
+	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors),
+	analytics.AgentsReport:   newReport((*facts.Store).CountAgents),
 }
 
 // report returns answers: an empty one, from the facts, and from a text that was kept.
@@ -63,12 +63,11 @@ type content interface {
 	bytes() int
 }
 
-// newReport returns the report that counts facts and makes pages of the answer.
-func newReport[T, R, P any](
+// newReport returns the report that counts facts.
+func newReport[T any, R analytics.RowType](
 	count func(_ *facts.Store, _ context.Context, project string, from, to analytics.Date) (facts.Answer[T, R], error),
-	page func(totals T, rows []R, limit, offset int, dataFrom *analytics.Date) P,
 ) report {
-	with := func(a facts.Answer[T, R]) content { return &contentOf[T, R, P]{a, page} }
+	with := func(a facts.Answer[T, R]) content { return &contentOf[T, R]{a} }
 	return report{empty: with(facts.Answer[T, R]{}),
 		count: func(ctx context.Context, s *facts.Store, q facts.Question) (content, error) {
 			a, err := count(s, ctx, q.Project, q.From, q.To)
@@ -82,20 +81,17 @@ func newReport[T, R, P any](
 	}
 }
 
-type contentOf[T, R, P any] struct {
-	answer facts.Answer[T, R]
-	toPage func(totals T, rows []R, limit, offset int, dataFrom *analytics.Date) P
+type contentOf[T any, R analytics.RowType] struct{ answer facts.Answer[T, R] }
+
+func (c *contentOf[T, R]) page(limit, offset int, dataFrom *analytics.Date) any {
+	return api.NewPage(c.answer.Totals, c.answer.Rows, limit, offset, dataFrom)
 }
 
-func (c *contentOf[T, R, P]) page(limit, offset int, dataFrom *analytics.Date) any {
-	return c.toPage(c.answer.Totals, c.answer.Rows, limit, offset, dataFrom)
-}
+func (c *contentOf[T, R]) write(e *json.Encoder) error { return e.Encode(c.answer) }
 
-func (c *contentOf[T, R, P]) write(e *json.Encoder) error { return e.Encode(c.answer) }
+func (c *contentOf[T, R]) rows() int { return len(c.answer.Rows) }
 
-func (c *contentOf[T, R, P]) rows() int { return len(c.answer.Rows) }
-
-func (c *contentOf[T, R, P]) bytes() int {
+func (c *contentOf[T, R]) bytes() int {
 	return len(c.answer.Rows)*(int(reflect.TypeFor[R]().Size())+pathBytes) + answerBytes
 }
 

@@ -134,7 +134,11 @@ func (s *testSite) page(query, key string) (n numbers) {
 // parse reads a page of the report.
 func (s *testSite) parse(body string) (n numbers, err error) {
 	if s.report == analytics.VisitorsReport {
-		var p api.Page
+		var p struct {
+			Totals   analytics.Totals
+			Visitors []analytics.Row
+			HasMore  bool
+		}
 		err = json.Unmarshal([]byte(body), &p)
 		for _, row := range p.Visitors {
 			n.Rows = append(n.Rows, pathNumber{row.Path, row.Total})
@@ -144,7 +148,10 @@ func (s *testSite) parse(body string) (n numbers, err error) {
 		}
 		return n, err
 	}
-	var p api.AgentsPage
+	var p struct {
+		Totals, Agents []analytics.AgentRow
+		HasMore        bool
+	}
 	err = json.Unmarshal([]byte(body), &p)
 	for _, row := range p.Agents {
 		n.Rows = append(n.Rows, pathNumber{row.Path, row.Visitors})
@@ -395,7 +402,7 @@ func TestCountedOnce(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	s := newTestSite(t)
 	a := s.answers
-	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, api.Page]{
+	large := &answer{content: &contentOf[analytics.Totals, analytics.Row]{
 		answer: facts.Visitors{Rows: make([]analytics.Row, maxCacheBytes/2/100)}}}
 	for i := range 5 {
 		a.cache(readingKey{key: fmt.Sprint(i)}, large, api.Query{})
