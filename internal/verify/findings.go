@@ -10,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -276,32 +277,38 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		out = append(out, Finding{Key: &key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
 	}
 	alike, newest := map[string]*analytics.Alike{}, map[string]analytics.Key{}
-	days, longer := map[string][]countedRevision{}, []countedRevision{}
+	days, longer := map[schedule.Source][]countedRevision{}, []countedRevision{}
 	for _, key := range w.keys() {
 		shown, ok := w.shownAsKnown(key)
 		if !ok || damaged[key] || !shown.Verified {
 			continue
 		}
-		if key.Report == analytics.AgentsReport {
-			w.implausibleAgents(shown, found)
+		shape, counts := key.Report.Shape(), shown.Totals.Counts()
+		if shape.Site {
+			w.implausibleSite(shown, found)
 			continue
 		}
-		if alike[key.Project] == nil {
-			alike[key.Project] = &analytics.Alike{}
-		}
-		alike[key.Project].Add(shown.Revision)
-		if n, ok := newest[key.Project]; !ok || key.To > n.To {
-			newest[key.Project] = key
-		}
-		if !shown.Totals.Plausible() {
-			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
-				totals(shown.Totals))
+		if key.Report == analytics.VisitorsReport {
+			if alike[key.Project] == nil {
+				alike[key.Project] = &analytics.Alike{}
+			}
+			alike[key.Project].Add(shown.Revision)
+			if n, ok := newest[key.Project]; !ok || key.To > n.To {
+				newest[key.Project] = key
+			}
 		}
 		if n := shown.Sum.Implausible; n > 0 {
 			found(key, "the counts of %s contradict each other, such as those of %.200q",
 				format.Plural(n, "page"), shown.Sum.Example)
 		}
-		counts := shown.Totals.Counts()
+		if shape.Additive {
+			w.implausibleSum(shown, found)
+			continue
+		}
+		if !shape.Plausible(shown.Totals) {
+			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
+				totals(shown.Totals))
+		}
 		if !counts.AtLeast(shown.Sum.Largest.Counts()) {
 			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest),
 				totals(shown.Totals))
@@ -315,7 +322,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 				totals(shown.Sum.Added))})
 		}
 		if key.Granularity == analytics.Day {
-			days[key.Project] = append(days[key.Project], countedRevision{shown.Revision, counts})
+			days[schedule.SourceOf(key)] = append(days[schedule.SourceOf(key)], countedRevision{shown.Revision, counts})
 		} else {
 			longer = append(longer, countedRevision{shown.Revision, counts})
 		}
@@ -328,7 +335,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		}
 	}
 	for _, long := range longer {
-		inside := days[long.Project] // in the order of their dates
+		inside := days[schedule.SourceOf(long.Key)] // in the order of their dates
 		begin, _ := slices.BinarySearchFunc(inside, long.From, func(r countedRevision, d analytics.Date) int {
 			return cmp.Compare(r.From, d)
 		})
@@ -353,21 +360,42 @@ type countedRevision struct {
 	counts analytics.Counts
 }
 
-// implausibleAgents is implausible for a window of the report of agents.
-func (w *survey) implausibleAgents(shown sinks.Shown, found func(analytics.Key, string, ...any)) {
+// implausibleSite is implausible for a window of a report with rows of the site.
+func (w *survey) implausibleSite(shown sinks.Shown, found func(analytics.Key, string, ...any)) {
+	shape := shown.Report.Shape()
 	if n := shown.Sum.Implausible; n > 0 {
-		found(shown.Key, "%s with fewer requests than readers, or more readers than the agent has on the site, "+
-			"such as those of %.200q", format.Plural(n, "row"), shown.Sum.Example)
+		found(shown.Key, "%s with fewer requests than readers, or more readers than the %s has on the site, "+
+			"such as those of %.200q", format.Plural(n, "row"), shape.Noun(), shown.Sum.Example)
 	}
+	if site, ok := w.settledVisitors(shown); ok {
+		if err := shape.CheckBounds(shown.Sum, site.Totals); err != nil {
+			found(shown.Key, "the report visitors has %v", err)
+		}
+	}
+}
+
+// implausibleSum is implausible for a window of a report whose counts add up.
+func (w *survey) implausibleSum(shown sinks.Shown, found func(analytics.Key, string, ...any)) {
+	if shape := shown.Report.Shape(); !shape.Plausible(shown.Totals) {
+		found(shown.Key, "the site's %s: total must be human + ai", totals(shown.Totals))
+	}
+	if !shown.TotalsOnly() && shown.Sum.Added != shown.Totals {
+		found(shown.Key, "the pages add up to %s; the site has %s", totals(shown.Sum.Added), totals(shown.Totals))
+	}
+	site, ok := w.settledVisitors(shown)
+	if ok && !shown.Totals.Counts().AtLeast(site.Totals.Counts()) {
+		found(shown.Key, "fewer requests than the report visitors has readers: %s; readers: %s", totals(shown.Totals),
+			totals(site.Totals))
+	}
+}
+
+// settledVisitors returns what is shown of the same window of visitors, if both are settled and verified: other readings
+// may be of different times.
+func (w *survey) settledVisitors(shown sinks.Shown) (sinks.Shown, bool) {
 	key := shown.Key
 	key.Report = analytics.VisitorsReport
 	site, ok := w.shownAsKnown(key)
-	if !ok || !shown.Settled || !site.Settled || !site.Verified { // they may have been read at different times
-		return
-	}
-	if err := shown.Sum.Bounds(site.Totals); err != nil {
-		found(shown.Key, "the report visitors has %v", err)
-	}
+	return site, ok && shown.Settled && site.Settled && site.Verified
 }
 
 // shownAsKnown returns what the first sink shows that has the window as the ledger has it.
