@@ -23,6 +23,7 @@ type Batch struct {
 	// Evidence is of all its lines.
 	Evidence Evidence
 
+	proofs  []proof // of each in Shown
 	asked   []negotiated
 	clients []matchedAgent // of each view, if user agents are counted
 }
@@ -81,7 +82,7 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 		}
 	}
 	b.Missed, v.missed = v.missed, nil
-	b.Shown, v.shown = v.shown, nil
+	b.Shown, b.proofs, v.shown, v.proofs = v.shown, v.proofs, nil, nil
 	b.asked, v.negotiated = v.negotiated, nil
 	b.Evidence, v.evidence = v.evidence, Evidence{}
 	b.Evidence.keys, b.Evidence.browsers = p.Keys(), v.crowd.take()

@@ -25,8 +25,9 @@ type Settings struct {
 	LogProxies string // networks, or names of them
 	Exclude    string // networks, paths, and user agents
 	Assets     string
-	Markdown   string   // agent (or empty) or browser
-	Hosts      []string // of the site, beside those of Projects; in lower case
+	Markdown   string           // agent (or empty) or browser
+	Hosts      []string         // of the site, beside those of Projects; in lower case
+	Humans     analytics.Humans // empty: claimed
 	AgentsFile string
 	RangesDir  string
 }
@@ -40,6 +41,7 @@ type Rules struct {
 	proxies  []netip.Prefix
 	exclude  exclusions
 	assets   assets
+	humans   analytics.Humans
 	fetches  bool            // the site's own script fetches Markdown
 	own      map[string]bool // hosts of the site, without www.
 	agents   *agents.Table
@@ -55,7 +57,8 @@ type host struct {
 // ParseRules reads the settings and the files that they name. The error names every setting that
 // is wrong.
 func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
-	r := &Rules{assets: parseAssets(s.Assets), fetches: s.Markdown == "browser"}
+	r := &Rules{assets: parseAssets(s.Assets), fetches: s.Markdown == "browser",
+		humans: cmp.Or(s.Humans, analytics.Claimed)}
 	if r.fetches {
 		for _, name := range docsifyParts {
 			r.assets.names[name] = isAsset

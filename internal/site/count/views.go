@@ -63,6 +63,9 @@ type Viewer struct {
 	missed []view
 	shown  []facts.Shown
 	seen   *seen
+	// proofs has the kind of each evidence, of which byProof wants all kinds.
+	proofs  []proof
+	byProof bool
 	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
 	negotiated []negotiated
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
@@ -238,8 +241,8 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
 	return t, ""
 }
 
-// miss records a line with a path that is missed or redirected, if the path could name a page and an agent asked for it:
-// once for the reader and once for the reader's network, because a path that a single network asks for is not shown.
+// miss records a line with a path that is missed or redirected, if the path could name a page and an agent asked for
+// it: once for the reader and once for the reader's network, because a path that a single network asks for is not shown.
 func (v *Viewer) miss(l *logs.Line, kind uint8) {
 	out := newView(l)
 	t, why := v.locate(l, &out)
@@ -304,8 +307,12 @@ func (v *Viewer) event(l *logs.Line, out *view) Reason {
 		out.Referral = v.source(l)
 	}
 	why := v.reader(out, []byte("event"), l.Reader)
-	if why == "" && l.Shown && v.seen.add(l, byAsset) {
+	if l.Shown {
+		v.evidence.assets++
+	}
+	if why == "" && l.Shown && v.isNew(l, byAsset) {
 		v.shown = append(v.shown, facts.Shown{Readers: out.Readers, Day: out.Day, Project: out.Project})
+		v.proofs = append(v.proofs, byAsset)
 	}
 	return why
 }
@@ -356,8 +363,8 @@ func (v *Viewer) source(l *logs.Line) int32 {
 	return *number
 }
 
-// isMarkdown reports whether an answer is Markdown: by its Content-Type if that says so, else if the client asks for it.
-// A server may name another type for a file of Markdown.
+// isMarkdown reports whether an answer is Markdown: by its Content-Type if that says so, else if the client asks for
+// it. A server may name another type for a file of Markdown.
 func (v *Viewer) isMarkdown(l *logs.Line, a *agents.Agent, asks, byPath bool) bool {
 	media, _, _ := bytes.Cut(l.Type, []byte(";"))
 	switch string(bytes.ToLower(bytes.TrimSpace(media))) {
