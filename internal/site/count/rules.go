@@ -61,7 +61,7 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 		humans: cmp.Or(s.Humans, analytics.Claimed)}
 	if r.fetches {
 		for _, name := range docsifyParts {
-			r.assets.names[name] = isAsset
+			r.assets.add(name)
 		}
 	}
 	var problems []error
@@ -88,7 +88,7 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	}
 	r.proxies, err = parseProxies(s.LogProxies)
 	check("LOG_PROXIES", err)
-	r.exclude, err = parseExclusions(s.Exclude, r.assets)
+	r.exclude, err = parseExclusions(s.Exclude, &r.assets)
 	check("EXCLUDE", err)
 	if !r.fetches && s.Markdown != "" && s.Markdown != "agent" {
 		check("MARKDOWN", fmt.Errorf("%.40q: want agent or browser", s.Markdown))

@@ -41,14 +41,13 @@ func newSeen() *seen { return &seen{seed: maphash.MakeSeed()} }
 func (s *seen) add(l *logs.Line, by proof) (isNew bool) {
 	const day, odd = 24 * 60 * 60, 0x9E3779B97F4A7C15
 	h := maphash.Bytes(s.seed, l.UserAgent) ^ uint64(l.Time/day)<<8 ^ uint64(by)
-	for _, part := range [...][]byte{l.Client, l.Peer, l.Forwarded, l.Host, l.Project, l.Reader} {
-		h *= odd
-		h ^= h >> 32
+	for i, part := range [...][]byte{l.Client, l.Peer, l.Forwarded, l.Host, l.Project, l.Reader} {
 		if len(part) > 0 {
+			h = (h ^ h>>32 + uint64(i)) * odd
 			h ^= maphash.Bytes(s.seed, part)
 		}
 	}
-	h |= 1 // an empty slot is 0
+	h = (h^h>>32)*odd | 1 // an empty slot is 0
 	slot := &s.slots[h>>(64-seenBits)]
 	isNew = *slot != h
 	*slot = h
@@ -75,7 +74,7 @@ func (v *Viewer) isNew(l *logs.Line, by proof) bool {
 }
 
 // showPage records evidence in the view of a page by a browser.
-func (v *Viewer) showPage(l *logs.Line, page *view, addr netip.Addr, a matchedAgent) {
+func (v *Viewer) showPage(l *logs.Line, page *view, addr netip.Addr, a *matchedAgent) {
 	if string(l.FetchMode) == "navigate" && v.isNew(l, byFetchMode) {
 		v.show(l, addr, a, page, byFetchMode)
 	}
@@ -90,7 +89,7 @@ func (v *Viewer) showBefore(l *logs.Line, out *view) {
 		return
 	}
 	t, why := v.locate(l, out)
-	if t.proof {
+	if t == proofTarget {
 		v.showAsset(l)
 	}
 	if why != "" {
@@ -102,7 +101,7 @@ func (v *Viewer) showBefore(l *logs.Line, out *view) {
 }
 
 // show records the evidence of a client for all projects of the host. page is its view, if there is one.
-func (v *Viewer) show(l *logs.Line, addr netip.Addr, a matchedAgent, page *view, by proof) {
+func (v *Viewer) show(l *logs.Line, addr netip.Addr, a *matchedAgent, page *view, by proof) {
 	_, network := networkOf(addr)
 	for _, project := range v.projectsOf(l) {
 		out := view{Day: analytics.DateOf(time.Unix(l.Time, 0)), Project: project}

@@ -78,10 +78,10 @@ type Viewer struct {
 
 	// byUserAgent keeps the client of the present line in last.
 	byUserAgent bool
-	last        matchedAgent
+	last        *matchedAgent
 
-	targets map[string]target
-	clients map[string]matchedAgent
+	targets map[string]*target
+	clients map[string]*matchedAgent
 	accepts map[string]bool
 	sources []int32  // the numbers of sources by their index; -1: not yet known
 	current view     // of the present line; a local variable would be on the heap
@@ -92,14 +92,15 @@ type Viewer struct {
 }
 
 type target struct {
-	path     string // the key in the cache
 	page     string
 	markdown bool
 	asset    bool
-	proof    bool
 	excluded bool
 	number   int32 // of the page in the only project, -1 if not yet known
 }
+
+// proofTarget stands for all targets that browsers fetch by themselves to show a page.
+var proofTarget = &target{asset: true}
 
 type matchedAgent struct {
 	text     string // the user agent
@@ -116,7 +117,7 @@ const maxCached = 1 << 15
 func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, ShownFrom: from, Fixed: -1, Several: len(r.projects) > 0,
 		Future:  math.MaxInt64,
-		targets: map[string]target{}, clients: map[string]matchedAgent{}, accepts: map[string]bool{},
+		targets: map[string]*target{}, clients: map[string]*matchedAgent{}, accepts: map[string]bool{},
 		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources()))}
 }
 
@@ -158,7 +159,7 @@ func (v *Viewer) view(l *logs.Line) Reason {
 	}
 	t, why := v.locate(l, out)
 	if why != "" {
-		if t.proof {
+		if t == proofTarget {
 			v.showAsset(l)
 		}
 		return why
@@ -182,7 +183,6 @@ func (v *Viewer) view(l *logs.Line) Reason {
 		var isOther bool
 		if out.Page, isOther = v.words.page(pageName{project: out.Project, path: t.page}, client); !isOther {
 			t.number = out.Page
-			v.targets[t.path] = t
 		}
 	}
 	return ""
@@ -203,28 +203,30 @@ func answered(l *logs.Line) bool {
 }
 
 // locate sets the day and project of a line, and returns its target.
-func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
+func (v *Viewer) locate(l *logs.Line, out *view) (t *target, why Reason) {
 	path := pathOf(l.Target)
 	path, isPayload := pageOfPayload(l.Target, path)
 	switch {
 	case isPayload && (len(path) == 0 || l.Prefetch || !l.Script):
-		return t, Prefetch
+		return nil, Prefetch
 	case len(path) == 0:
-		return t, Asset
+		return nil, Asset
 	}
-	if kind := v.assets.kindOf(path); kind != isPage {
-		t.proof = kind == isProof
-		return t, Asset
+	switch v.assets.kindOf(path) {
+	case isAsset:
+		return nil, Asset
+	case isProof:
+		return proofTarget, Asset
 	}
 	if l.Prefetch {
-		return t, Prefetch
+		return nil, Prefetch
 	}
-	t = cached(v.targets, path, func(text string) target {
+	t = cached(v.targets, path, func(text string) *target {
 		page, markdown := pageOf([]byte(text))
 		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
 			page = cmp.Or(folder, "/")
 		}
-		return target{path: text, page: page, markdown: markdown,
+		return &target{page: page, markdown: markdown,
 			asset: v.assets.haveFolder(text), excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
 	if t.asset {
@@ -379,7 +381,7 @@ func (v *Viewer) isMarkdown(l *logs.Line, a *agents.Agent, asks, byPath bool) bo
 }
 
 // clientOf returns the address and the agent of a line, unless it counts nowhere.
-func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Reason) {
+func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a *matchedAgent, why Reason) {
 	addr, ok := v.client(l)
 	if !ok {
 		return addr, a, Client
@@ -395,9 +397,9 @@ func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Re
 }
 
 // agentOf returns the agent that a user agent names.
-func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
-	return cached(v.clients, userAgent, func(text string) matchedAgent {
-		a := matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
+func (v *Viewer) agentOf(userAgent []byte) *matchedAgent {
+	return cached(v.clients, userAgent, func(text string) *matchedAgent {
+		a := &matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
 			digest: sha256.Sum256([]byte(text))}
 		if a.agent != nil {
 			a.number = v.words.agents.number(agentName{a.agent.Token, a.agent.Class, a.agent.Hosted}, nil)
