@@ -25,8 +25,9 @@ import (
 const aboutSandbox = `sandbox serves the documentation platform's API on this machine, with synthetic
 traffic that is deterministic from --seed, or over the event log
 DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path,
-and agent, which may be missing). It has the reports visitors and agents, and
-readers are counted exactly. It prints the environment variables to set; paste
+and agent, which may be missing). It has the reports visitors, views, agents and
+sources, and readers are counted exactly. A share of those who claim to be
+people (--forged) are programs under a browser's name. It prints the environment variables to set; paste
 them into another terminal and run docgauge export there. In a browser, its
 address shows how to use it, its jobs and its pull requests.
 
@@ -141,6 +142,10 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 			"vanish")
 	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "days of synthetic traffic before today")
 	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "pages of the synthetic site")
+	f.Float64Var(&c.Forged, "forged", 0.02,
+		"share of those who claim to be people that are programs under a browser's name, 0 to 1")
+	f.StringVar((*string)(&c.Humans), "humans", string(analytics.Claimed),
+		"who counts as human: claimed (all of them), or confirmed (who shows evidence of a browser)")
 	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "ids of the projects that are served")
 	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "API key with all permissions")
 	f.StringVar(&c.ExpiredKey, "expired-key", "", "API key that is refused with 401")

@@ -44,7 +44,7 @@ type optional func() error
 type pageDecoder struct {
 	tokens *jsontext.Decoder
 	// paths holds the paths of all rows one after another: they become one string.
-	paths []byte
+	paths strings.Builder
 	// names are those that have come: few agents are in many rows.
 	names map[string]string
 }
@@ -57,8 +57,9 @@ type pageDecoder struct {
 func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page, err error) {
 	d := &pageDecoder{
 		tokens: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
-		paths:  make([]byte, 0, len(body)/2), names: map[string]string{},
+		names:  map[string]string{},
 	}
+	d.paths.Grow(len(body) / 2)
 	// Each row is read into this one, whose every column its object must have.
 	var row analytics.Record
 	fields := of.Fields(&row)
@@ -81,17 +82,17 @@ func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page,
 		}},
 		{name: of.Name, value: func() error {
 			return d.array(func() error {
-				before := len(d.paths)
+				before := d.paths.Len()
 				if err := d.object(columns); err != nil {
 					return err
 				}
 				switch {
-				case !of.EmptyPath && len(d.paths) == before:
+				case !of.EmptyPath && d.paths.Len() == before:
 					return d.broken("an empty path")
 				case len(page.Rows) == maxRows:
 					return d.broken(fmt.Sprintf("more rows than the %d asked for", maxRows))
 				}
-				page.Rows, ends = append(page.Rows, row), append(ends, len(d.paths))
+				page.Rows, ends = append(page.Rows, row), append(ends, d.paths.Len())
 				return nil
 			})
 		}},
@@ -119,7 +120,7 @@ func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page,
 		}
 		return analytics.Page{}, err
 	}
-	paths, from := string(d.paths), 0
+	paths, from := d.paths.String(), 0
 	for i, end := range ends {
 		page.Rows[i].Texts[0], from = paths[from:end], end
 	}
@@ -316,19 +317,19 @@ func (d *pageDecoder) path() error {
 	if raw.Kind() != jsontext.KindString {
 		return d.broken("want a string")
 	}
-	before := len(d.paths)
+	before := d.paths.Len()
 	tooLong := len(raw) > len(`""`)+len(`\u0000`)*maxPath // however it is written
 	switch {
 	case tooLong:
 	case bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw):
-		d.paths = append(d.paths, raw[1:len(raw)-1]...)
+		d.paths.Write(raw[1 : len(raw)-1])
 	default:
-		d.paths = append(d.paths, analytics.EscapePath(units(raw))...)
+		d.paths.WriteString(analytics.EscapePath(units(raw)))
 	}
 	switch {
-	case tooLong || len(d.paths)-before > maxPath:
+	case tooLong || d.paths.Len()-before > maxPath:
 		return d.broken(fmt.Sprintf("a path over %d bytes", maxPath))
-	case len(d.paths) > maxPaths:
+	case d.paths.Len() > maxPaths:
 		return d.broken(fmt.Sprintf("paths over %d MiB together", maxPaths>>20))
 	}
 	return nil

@@ -23,10 +23,10 @@ import (
 // crowd are user agents with what they are, by what vendors say and not by our table, and their names.
 // Views of Markdown by people and by tools are AI.
 var crowd = []struct{ what, name, userAgent string }{
-	{"person", "browser", firefox},
-	{"person", "browser", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) " +
+	{"person", "unconfirmed", firefox},
+	{"person", "unconfirmed", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) " +
 		"Chrome/142.0.0.0 Safari/537.36"},
-	{"person", "browser", "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like " +
+	{"person", "unconfirmed", "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like " +
 		"Gecko) Version/18.5 Mobile/15E148 Safari/604.1"},
 	{"ai", "ChatGPT-User", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; " +
 		"+https://openai.com/bot"},
@@ -88,9 +88,9 @@ w AS (SELECT ip, ua, missed, path LIKE '%%.md' AS md,
 n AS (SELECT ip, ua, missed, CASE WHEN page = '' THEN '/' ELSE page END AS page, CASE WHEN ua IN (%s) THEN 'ai'
 	WHEN ua IN (%s) THEN 'neither' WHEN md THEN 'ai' WHEN ua IN (%s) THEN 'neither' ELSE 'human' END AS kind,
 	CASE %s END AS name FROM w),
-k AS (SELECT ip, ua, page, kind, CASE WHEN name = 'browser' AND kind = 'ai' THEN 'unnamed' ELSE name END AS agent
+k AS (SELECT ip, ua, page, kind, CASE WHEN name = 'unconfirmed' AND kind = 'ai' THEN 'unnamed' ELSE name END AS agent
 	FROM n WHERE NOT missed),
-m AS (SELECT ip, ua, page, kind, CASE WHEN name = 'browser' THEN 'unnamed' ELSE name END AS agent
+m AS (SELECT ip, ua, page, kind, CASE WHEN name = 'unconfirmed' THEN 'unnamed' ELSE name END AS agent
 	FROM n WHERE missed AND (kind = 'ai' OR name IN ('Googlebot', 'GPTBot')))
 SELECT * FROM (
 	SELECT '*' AS page, UNIQ(human) AS h, UNIQ(ai) AS a, UNIQ(either) AS t FROM k WHERE kind <> 'neither'
@@ -210,7 +210,7 @@ func collected(t *testing.T, path string, from, to analytics.Date) facts.Agents 
 	if err := s.poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a, err := store.CountAgents(t.Context(), count.DefaultProject, from, to)
+	a, err := store.CountAgents(t.Context(), count.DefaultProject, from, to, analytics.Claimed)
 	if err != nil {
 		t.Fatal(err)
 	}
