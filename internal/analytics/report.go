@@ -289,11 +289,22 @@ func (s *Shape) Value(r Record, column int) any {
 // Report is the report with this shape.
 func (s *Shape) Report() Report { return Report(slices.Index(shapes[:], s)) }
 
+// isPerson reports whether a row is about people by agent.
+func (s *Shape) isPerson(r Record) bool {
+	return s.agent >= 0 && s.audience >= 0 && (r.Texts[s.agent] == BrowserAgent || r.Texts[s.agent] == UnconfirmedAgent)
+}
+
 // Top returns the first n rows by the count of [Shape.Rank], the largest first, ties in order: rows of the site where
-// the report has them, else rows of pages. more is how many others there are. An error of rows ends it.
+// the report has them, else rows of pages. People are always among them. more is how many others there are. An error of rows ends it.
 func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more int, err error) {
-	first := best[Record]{n: n, order: func(a, b Record) int {
+	order := func(a, b Record) int {
 		return cmp.Or(cmp.Compare(b.Counts[s.rank], a.Counts[s.rank]), s.Compare(a, b))
+	}
+	first := best[Record]{n: n, order: func(a, b Record) int {
+		if people := s.isPerson(a); people != s.isPerson(b) {
+			return map[bool]int{true: -1, false: 1}[people]
+		}
+		return order(a, b)
 	}}
 	for row, err := range rows {
 		if err != nil {
@@ -305,6 +316,7 @@ func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more in
 		first.add(row)
 	}
 	top = first.sorted()
+	slices.SortFunc(top, order)
 	return top, int(first.count) - len(top), nil
 }
 

@@ -46,7 +46,8 @@ vanished. A page that only one of the two windows has did not rise or fall.
 them read, and --misses the paths that agents asked for and that are not there,
 with the most similar pages. They need windows of the report agents, which
 exports read from docgauge site if DOCGAUGE_REPORTS=visitors,agents. People are
-the agent browser. With --agent and --misses, --by is readers or requests.
+the agents browser and unconfirmed. With --agent and --misses, --by is readers
+or requests.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
@@ -120,7 +121,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	if o.n < 1 {
 		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
-	from, err := a.openArchive(o.archive)
+	from, err := a.openArchive(o.archive, analytics.AgentsReport)
 	if err != nil {
 		return err
 	}
@@ -184,6 +185,9 @@ func printHeading(text *render.Text, r query.TopReport, words render.Wording) {
 	}
 	line("%s", words.Compared(r.Key, r.StateText(), former))
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
+	if r.People != nil {
+		line("%s", r.People)
+	}
 	switch {
 	case r.HumansBefore != nil:
 		line("%s", words.OtherMode(r.Key, *r.HumansBefore))
