@@ -261,7 +261,8 @@ func (s *Shape) textKey(r Record) (key [maxTexts]string) {
 // IsFound reports whether the path of a row is there: it is where the report does not say.
 func (s *Shape) IsFound(r Record) bool { return s.truths == 0 || r.Truths[0] }
 
-// Key is a row with its path and the columns of Order alone.
+// Key is a row with its path and the columns of Order alone. Unconfirmed readers have no audience there, since that
+// depends on the mode of counting people.
 func (s *Shape) Key(r Record) (key Record) {
 	key.Texts[0] = r.Texts[0]
 	for _, i := range s.order {
@@ -270,6 +271,9 @@ func (s *Shape) Key(r Record) (key Record) {
 		} else {
 			key.Truths[i-s.texts] = r.Truths[i-s.texts]
 		}
+	}
+	if s.isPerson(r) && r.Texts[s.agent] == UnconfirmedAgent {
+		key.Texts[s.audience] = ""
 	}
 	return key
 }

@@ -107,7 +107,7 @@ type AgentsReport struct {
 	// Previous is the window to compare with; null where the archive lacks it.
 	Previous *RowsReading `json:"previous"`
 	AgentRanking
-	// People are the people of the site; absent of other lists than its agents, and where the service does not tell the
+	// People are the people of the site or of the page; absent of other lists than their agents, and where the service does not tell the
 	// confirmed from the others.
 	People *view.People `json:"people,omitempty"`
 	// Count is the length of the whole list.
@@ -158,8 +158,8 @@ func (c comparison) agents(r AgentRanking) AgentsReport {
 			Class: row.Class, Audience: row.Audience, AgentNumbers: agentNumbers(ranked.Row.Counts),
 			AgentChange: agentChange(ranked.RowChange)})
 	}
-	if r.List == SiteAgents && r.Page == "" {
-		out.People = view.PeopleOf(c.Humans, slices.Collect(maps.Values(c.now)))
+	if r.List == SiteAgents {
+		out.People = view.PeopleOf(c.Humans, r.Page, slices.Collect(maps.Values(c.now)))
 	}
 	if r.List == SiteAgents && c.before != nil {
 		gone := map[string]bool{}

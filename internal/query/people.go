@@ -42,7 +42,7 @@ func peopleOf(
 		if err != nil {
 			return nil, err
 		}
-		people[rev.Window] = view.PeopleOf(rev.Humans, site)
+		people[rev.Window] = view.PeopleOf(rev.Humans, "", site)
 	}
 	return people, nil
 }

@@ -19,15 +19,15 @@ func (p People) String() string {
 	return fmt.Sprintf("people %s (confirmed) to %s (claimed)", format.Commas(p.Confirmed), format.Commas(p.Claimed))
 }
 
-// PeopleOf returns the people of the site in the rows of a window of agents; nil where the service does not tell the
-// confirmed from the others.
-func PeopleOf(by analytics.Humans, rows []analytics.Record) *People {
+// PeopleOf returns the people of a path, or, without one, of the site, in the rows of a window of agents; nil where the
+// service does not tell the confirmed from the others.
+func PeopleOf(by analytics.Humans, path string, rows []analytics.Record) *People {
 	if by == "" {
 		return nil
 	}
 	var p People
 	for _, row := range analytics.RowsOf[analytics.AgentRow](rows) {
-		if row.Path != "" || row.Audience == analytics.AI {
+		if row.Path != path || row.Audience == analytics.AI {
 			continue
 		}
 		switch row.Agent {

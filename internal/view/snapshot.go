@@ -164,7 +164,7 @@ func (s *Snapshot) PeopleIn(k analytics.Key) *People {
 	k.Report = analytics.AgentsReport
 	for _, w := range s.Others {
 		if w.Key == k {
-			return PeopleOf(w.Humans, w.Rows)
+			return PeopleOf(w.Humans, "", w.Rows)
 		}
 	}
 	return nil
