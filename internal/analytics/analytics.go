@@ -30,8 +30,11 @@ type Totals struct {
 }
 
 // Fields are the counts, in the order of the columns.
-func (t *Totals) Fields() []*int64 {
-	v := reflect.ValueOf(t).Elem()
+func (t *Totals) Fields() []*int64 { return CountsOf(t) }
+
+// CountsOf returns the fields of a struct of counts.
+func CountsOf[S any](counts *S) []*int64 {
+	v := reflect.ValueOf(counts).Elem()
 	fields := make([]*int64, v.NumField())
 	for i := range fields {
 		fields[i] = v.Field(i).Addr().Interface().(*int64)

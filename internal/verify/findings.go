@@ -293,29 +293,35 @@ func (w *survey) implausible(ctx context.Context, damaged map[analytics.Key]bool
 		if !ok || damaged[key] || !shown.Verified {
 			continue
 		}
-		if key.Report == analytics.AgentsReport {
-			w.implausibleAgents(ctx, shown, found)
-			if shown.Settled && shown.Humans != "" {
+		shape, counts := key.Report.Shape(), shown.Totals.Counts()
+		if shape.Site {
+			w.implausibleSite(ctx, shown, found)
+			if key.Report == analytics.AgentsReport && shown.Settled && shown.Humans != "" {
 				count(shown.Revision, analytics.Counts{shown.Sum.Confirmed})
 			}
 			continue
 		}
-		if alike[key.Project] == nil {
-			alike[key.Project] = &analytics.Alike{}
-		}
-		alike[key.Project].Add(shown.Revision)
-		if n, ok := newest[key.Project]; !ok || key.To > n.To {
-			newest[key.Project] = key
-		}
-		if !shown.Totals.Plausible() {
-			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
-				totals(shown.Totals))
+		if key.Report == analytics.VisitorsReport {
+			if alike[key.Project] == nil {
+				alike[key.Project] = &analytics.Alike{}
+			}
+			alike[key.Project].Add(shown.Revision)
+			if n, ok := newest[key.Project]; !ok || key.To > n.To {
+				newest[key.Project] = key
+			}
 		}
 		if n := shown.Sum.Implausible; n > 0 {
 			found(key, "the counts of %s contradict each other, such as those of %.200q",
 				format.Plural(n, "page"), shown.Sum.Example)
 		}
-		counts := shown.Totals.Counts()
+		if shape.Additive {
+			w.implausibleSum(ctx, shown, found)
+			continue
+		}
+		if !shape.Plausible(shown.Totals) {
+			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
+				totals(shown.Totals))
+		}
 		if !counts.AtLeast(shown.Sum.Largest.Counts()) {
 			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest),
 				totals(shown.Totals))

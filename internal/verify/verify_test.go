@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -608,5 +609,88 @@ func TestLookIsCancelled(t *testing.T) {
 	cancel()
 	if _, err := w.verifier().Verify(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Look = %v", err)
+	}
+}
+
+// TestImplausibleReports: people by their sources bound the human visitors, and views add up and are no fewer than
+// visitors, on the site and on each page.
+func TestImplausibleReports(t *testing.T) {
+	type totals = analytics.Totals
+	sources := func(mode analytics.Humans, browser, unconfirmed int64) func(*analytics.Revision) []analytics.Record {
+		return func(rev *analytics.Revision) []analytics.Record {
+			rev.Report, rev.Humans, rev.Totals = analytics.SourcesReport, mode, totals{}
+			row := analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: analytics.BrowserAgent,
+				Visitors: browser, Requests: 100}
+			other := row
+			other.Agent, other.Visitors = analytics.UnconfirmedAgent, unconfirmed
+			return []analytics.Record{analytics.RecordOf(row), analytics.RecordOf(other)}
+		}
+	}
+	views := func(site totals, pages ...analytics.ViewRow) func(*analytics.Revision) []analytics.Record {
+		return func(rev *analytics.Revision) (rows []analytics.Record) {
+			rev.Report, rev.Totals = analytics.ViewsReport, site
+			for _, page := range pages {
+				rows = append(rows, analytics.RecordOf(page))
+			}
+			return rows
+		}
+	}
+	page := func(path string, human, ai int64) analytics.ViewRow {
+		return analytics.ViewRow{Path: path, Human: human, AI: ai, Total: human + ai}
+	}
+	a, b := page("/a", 30, 4), page("/b", 30, 6)
+	odd := b
+	odd.Total--
+	for name, c := range map[string]struct {
+		mode analytics.Humans // of visitors
+		of   func(*analytics.Revision) []analytics.Record
+		want string
+	}{
+		"claimed":                   {"claimed", sources("claimed", 30, 20), ""},
+		"claimed, all too few":      {"claimed", sources("claimed", 30, 19), "30 readers at most and 49 together"},
+		"claimed, one too many":     {"claimed", sources("claimed", 51, 0), "51 readers at most"},
+		"confirmed":                 {"confirmed", sources("confirmed", 50, 60), ""},
+		"confirmed, one too many":   {"confirmed", sources("confirmed", 51, 60), "51 readers at most"},
+		"confirmed, all too few":    {"confirmed", sources("confirmed", 49, 60), "and 49 together"},
+		"sources without a mode":    {"", sources("", 1, 1), ""},
+		"another mode":              {"claimed", sources("confirmed", 1, 1), ""},
+		"views":                     {"", views(totals{Human: 60, AI: 10, Total: 70}, a, b), ""},
+		"views, human + ai is not":  {"", views(totals{Human: 60, AI: 10, Total: 69}, a, odd), "must be human + ai"},
+		"views of a page":           {"", views(totals{Human: 60, AI: 10, Total: 69}, a, odd), "contradict each other"},
+		"views, pages are not site": {"", views(totals{Human: 61, AI: 10, Total: 71}, a, b), "the pages add up to 60 human"},
+		"fewer views than visitors": {"", views(totals{Human: 30, AI: 4, Total: 34}, a), "fewer requests than the report"},
+		"fewer on a page": {"", views(totals{Human: 60, AI: 10, Total: 70}, page("/a", 19, 4), page("/b", 41, 6)),
+			`"/a" has fewer requests than readers in the report visitors, which has 20 human`},
+		"a page without views": {"", views(totals{Human: 60, AI: 10, Total: 70}, page("/a", 60, 10)), `"/b" has fewer`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 0)
+			commit := func(rev analytics.Revision, rows []analytics.Record) {
+				file, err := archive.Encode(rev, sinktest.List(rows...))
+				if err == nil {
+					err = errors.Join(w.files.Replace(t.Context(), file), w.table.Replace(t.Context(), file))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.ledger.entries[rev.Key] = state.Entry{
+					Revision: file.Revision(), Provenance: analytics.Provenance{Checksum: file.Checksum()},
+					Sinks: map[string]time.Time{"parquet": now, "clickhouse": now},
+				}
+			}
+			rev := w.revision(0, 2)
+			rev.Humans, rev.Totals = c.mode, totals{Human: 50, AI: 8, Total: 55}
+			commit(rev, []analytics.Record{
+				analytics.RecordOf(analytics.Row{Path: "/a", Totals: totals{Human: 20, AI: 4, Total: 22}}),
+				analytics.RecordOf(analytics.Row{Path: "/b", Totals: totals{Human: 30, AI: 4, Total: 33}}),
+			})
+			rows := c.of(&rev)
+			commit(rev, rows)
+			found := w.verify().Findings
+			says := slices.ContainsFunc(found, func(f Finding) bool { return strings.Contains(f.Detail, c.want) })
+			if c.want == "" && len(found) > 0 || c.want != "" && !says {
+				t.Errorf("found %+v, want %q", found, c.want)
+			}
+		})
 	}
 }

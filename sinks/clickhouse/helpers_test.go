@@ -196,7 +196,7 @@ func (r reader) Rows(key analytics.Key) (rows []analytics.Record, revs []analyti
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
-	result, err := r.query(visitors.windows, key, "human, ai, total, humans, page_count, "+r.described())
+	result, err := r.query(datasets[key.Report].windows, key, "human, ai, total, humans, page_count, "+r.described())
 	if missing(err) {
 		return nil, nil
 	}

@@ -293,8 +293,14 @@ func (s summed) differs(d *dataset, rev analytics.Revision) error {
 }
 
 // contradicts is the condition of rows that are not plausible (see
-// [analytics.Totals.Plausible]).
-const contradicts = "(human < 0 OR ai < 0 OR total < greatest(human, ai) OR total - human > ai)"
+// [analytics.Shape.Plausible]).
+func (d *dataset) contradicts() string {
+	largest := "greatest(human, ai)"
+	if d.Additive {
+		largest = "human + ai"
+	}
+	return "(human < 0 OR ai < 0 OR total < " + largest + " OR total - human > ai)"
+}
 
 // sums has the server add up the rows that the view shows of the windows that meet a condition. Where the
 // report has rows of the site, Implausible is not 0 if a row is not plausible, and not their number.
@@ -352,7 +358,7 @@ func sumsOfCounts(ses *session, condition string) string {
 SELECT %[1]s, toInt64(count()), %[8]s, %[10]s, toInt64(0), %[9]s,
        toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
-		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
+		keyColumns, ses.of.contradicts(), strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
 		strings.Join(sums, ", "), ses.of.checksum(), strings.Join(largest, ", "), people(analytics.TotalsNames()[0]))
 }
 
@@ -371,12 +377,14 @@ func sumsOfSite(ses *session, condition string) string {
 	if of.Has("found") {
 		found = " AND found = 1"
 	}
-	// Of the totals only human and ai are known, from the rows with an audience.
+	// The totals are those of the bounds, in their order.
 	var largest, sums []string
-	for i, name := range analytics.TotalsNames() {
+	for i := range analytics.TotalsNames() {
 		count := "toInt64(0)"
-		if of.Has("audience") && i < 2 {
-			count = fmt.Sprintf("if(audience = %s, of_site, toInt64(0))", quote(name))
+		if i < len(of.Bounds) {
+			if count = "of_site"; of.Bounds[i].Text != "" {
+				count = fmt.Sprintf("if(%s = %s, of_site, toInt64(0))", of.Bounds[i].Text, quote(of.Bounds[i].Value))
+			}
 		}
 		largest, sums = append(largest, "max("+count+")"), append(sums, added(count))
 	}

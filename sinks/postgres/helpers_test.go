@@ -185,7 +185,7 @@ func (r reader) Rows(key analytics.Key) (rows []analytics.Record, revs []analyti
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
 	result, err := r.Query(context.Background(), "SELECT human, ai, total, humans, page_count, revision, settled, "+
-		"verified, exported_at FROM docgauge_totals WHERE "+ofWindow, keyValues(key)...)
+		"verified, exported_at FROM "+datasets[key.Report].windows.name+" WHERE "+ofWindow, keyValues(key)...)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func testOddRows(s *suite) {
 	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), List(rows...))))
 
 	rev := Revision(s.key("prj_a", 0), math.MaxInt32)
-	if s.report != analytics.AgentsReport {
+	if !s.report.Shape().Site {
 		rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
 	}
 	s.shows(s.replace(Seal(s, rev, List(
@@ -178,7 +178,7 @@ func testNames(s *suite) {
 func testBeside(s *suite) {
 	windows := map[analytics.Key]sinks.Sealed{}
 	for number := range int32(2) {
-		for _, report := range analytics.Reports {
+		for _, report := range forms {
 			for day := range 2 {
 				w := Seal(s, Revision(Of(report, Key("prj_a", day)), number+1), pagesOf(int(9-number), number))
 				windows[w.Revision().Key] = s.replace(w)
@@ -343,7 +343,7 @@ func (s *suite) inspectsParts(committed []analytics.Key) {
 		{Keys: two, Projects: []string{"prj_a"}},
 		{Keys: map[analytics.Key]bool{}},
 	} {
-		scope.Rows = (s.report == analytics.AgentsReport) == (i%2 == 0)
+		scope.Rows = s.report.Shape().Site == (i%2 == 0)
 		got := s.inspected(scope)
 		for _, key := range committed {
 			if _, yielded := got[key]; yielded != scope.Has(key) {

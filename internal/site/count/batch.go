@@ -6,15 +6,18 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 // Batch has the views of one chunk, and why its other lines are not views.
 type Batch struct {
-	Lines   int
-	Newest  int64 // Unix seconds; 0: no line has a time
-	Views   []view
-	Missed  []view // of lines that are left out
+	Lines  int
+	Newest int64 // Unix seconds; 0: no line has a time
+	Views  []view
+	Missed []view // of lines that are left out: of kind Missed and Redirected
+	// Shown is the evidence that readers are browsers, at least the first of each on each day.
+	Shown   []facts.Shown
 	LeftOut map[Reason]int
 	Bad     *BadLine
 	// Evidence is of all its lines.
@@ -22,6 +25,7 @@ type Batch struct {
 
 	asked   []negotiated
 	clients []matchedAgent // of each view, if user agents are counted
+	prints  []print        // of the views that Repeats compares
 }
 
 // freeViews are views of batches that have been counted: their memory is used again.
@@ -68,17 +72,23 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 		if l.Time < v.To {
 			b.Newest = max(b.Newest, l.Time)
 		}
-		one, why := v.view(&l)
-		if why != "" {
+		if why := v.view(&l); why != "" {
 			b.LeftOut[why]++
 			continue
 		}
-		b.Views = append(b.Views, one)
+		b.Views = append(b.Views, v.current)
+		if v.Repeats != nil {
+			v.Repeats.sample(&b, &v.current, l.Time)
+		}
 		if v.byUserAgent {
 			b.clients = append(b.clients, v.last)
 		}
 	}
+	if n := p.EndParts(); n > 0 {
+		b.Lines, b.LeftOut[Unparsed] = b.Lines+n, b.LeftOut[Unparsed]+n
+	}
 	b.Missed, v.missed = v.missed, nil
+	b.Shown, v.shown = v.shown, nil
 	b.asked, v.negotiated = v.negotiated, nil
 	b.Evidence, v.evidence = v.evidence, Evidence{}
 	b.Evidence.keys, b.Evidence.browsers = p.Keys(), v.crowd.take()

@@ -27,7 +27,7 @@ func parseExclusions(text string, not assets) (e exclusions, err error) {
 				return fmt.Errorf("%.60q: matches no view: write a path without its query, and * only at the end", part)
 			case len(path) > maxPath:
 				return fmt.Errorf("%.60q…: matches no view: want a path of at most %d bytes", part, maxPath)
-			case !star && (not.have([]byte(path)) || not.haveFolder(path)):
+			case !star && (not.kindOf([]byte(path)) != isPage || not.haveFolder(path)):
 				return fmt.Errorf("%.60q: matches no view, because DOCGAUGE_SITE_ASSETS leaves it out already: remove it",
 					part)
 			}

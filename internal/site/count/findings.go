@@ -13,7 +13,7 @@ import (
 type Finding struct {
 	Name string // one of FindingNames
 	Text string // one sentence
-	// Ruins says that no number of the log is right.
+	// Ruins says that the numbers of the log are wrong.
 	Ruins bool
 }
 
@@ -24,10 +24,11 @@ const (
 	NoStatus    = "status"     // most lines lack it
 	NoClients   = "clients"    // most addresses are those of a proxy
 	Future      = "future"     // lines of times that are yet to come
+	Repeated    = "repeated"   // most views are in another log too
 )
 
 // FindingNames are the names of all findings.
-var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future, NoClients}
+var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future, NoClients, Repeated}
 
 // Evidence counts what the findings of a log follow from.
 type Evidence struct {

@@ -3,10 +3,6 @@ package count
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -86,7 +82,7 @@ type agentReaders struct {
 // and pages, not with lines.
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
 	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
-		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
+		dateOf: map[analytics.Date]int{}, repeats: NewRepeats(), leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
 		browsers:   ClassReaders{Class: agents.Class(agents.Browser.Token)},
 		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
@@ -97,12 +93,11 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	case o.Project != "" && !slices.Contains(all, o.Project):
 		return nil, fmt.Errorf("--project: DOCGAUGE_SITE_PROJECTS has no %.80q", o.Project)
 	}
-	secret := make([]byte, 32)
-	rand.Read(secret)
+	hash := facts.ForgottenHash()
 	from, to := c.bounds()
 	for range runtime.GOMAXPROCS(0) {
 		v := NewViewer(r, c.words, from, to)
-		v.Identify = once(secret)
+		v.Identify = once(hash)
 		v.byUserAgent, v.busiest = o.ByUserAgent, newBusiest()
 		v.Future = (o.Now + 2).Time().Unix() // clocks differ by less than a day
 		c.viewers = append(c.viewers, v)
@@ -110,6 +105,11 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	paths, err := filesOf(paths)
 	if err != nil {
 		return nil, err
+	}
+	if len(paths) > 1 {
+		for _, v := range c.viewers {
+			v.Repeats = c.repeats
+		}
 	}
 	for i, path := range paths {
 		if slices.Contains(paths[:i], path) {
@@ -179,6 +179,7 @@ type counting struct {
 	badLog     int
 	unknown    []string // logs without a line of a known format
 	evidence   Evidence
+	repeats    *Repeats
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
@@ -233,6 +234,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	lines, unparsed, bad, badLog := c.lines, c.leftOut[Unparsed], c.bad, c.badLog
 	for b := range batches {
 		c.add(i, b)
+		c.repeats.Add(i, path, path, b)
 		b.Free()
 	}
 	if err := group.Wait(); err != nil {
@@ -391,6 +393,12 @@ func (c *counting) report(paths []string) *Report {
 		r.Warnings = append(r.Warnings, f.Text)
 		isProxy = isProxy || f.Name == NoClients
 	}
+	repeated := c.repeats.Findings()
+	for i := range paths {
+		for _, f := range repeated[i] {
+			r.Warnings = append(r.Warnings, f.Text)
+		}
+	}
 	var addresses []*busiest
 	for _, v := range c.viewers {
 		addresses = append(addresses, v.busiest)
@@ -410,14 +418,9 @@ func (c *counting) report(paths []string) *Report {
 }
 
 // once identifies readers under one key.
-func once(secret []byte) func(*view, []byte) Reason {
-	mac := hmac.New(sha256.New, secret)
-	var sum []byte
+func once(hash facts.Hash) func(*view, []byte) Reason {
 	return func(out *view, who []byte) Reason {
-		mac.Reset()
-		mac.Write(who)
-		sum = mac.Sum(sum[:0])
-		out.Readers = [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+		out.Readers[0], out.Readers[1] = hash.Sum(who)
 		return ""
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -24,7 +25,8 @@ type Settings struct {
 	LogProxies string // networks, or names of them
 	Exclude    string // networks, paths, and user agents
 	Assets     string
-	Markdown   string // agent (or empty) or browser
+	Markdown   string   // agent (or empty) or browser
+	Hosts      []string // of the site, beside those of Projects; in lower case
 	AgentsFile string
 	RangesDir  string
 }
@@ -38,7 +40,8 @@ type Rules struct {
 	proxies  []netip.Prefix
 	exclude  exclusions
 	assets   assets
-	fetches  bool // the site's own script fetches Markdown
+	fetches  bool            // the site's own script fetches Markdown
+	own      map[string]bool // hosts of the site, without www.
 	agents   *agents.Table
 	ranges   *agents.Ranges
 }
@@ -55,7 +58,7 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	r := &Rules{assets: parseAssets(s.Assets), fetches: s.Markdown == "browser"}
 	if r.fetches {
 		for _, name := range docsifyParts {
-			r.assets.names[name] = true
+			r.assets.names[name] = isAsset
 		}
 	}
 	var problems []error
@@ -73,10 +76,16 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	for _, h := range r.projects {
 		r.hosts[h.name], r.numbers[h.project] = append(r.hosts[h.name], h), h.number
 	}
+	r.own = map[string]bool{}
+	for _, name := range append(slices.Collect(maps.Keys(r.hosts)), s.Hosts...) {
+		r.own[strings.TrimPrefix(name, "www.")] = true
+	}
 	for _, hosts := range r.hosts {
 		slices.SortStableFunc(hosts, func(a, b host) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
 	}
-	r.proxies, err = parseProxies(s.LogProxies)
+	r.ranges, err = agents.ReadRanges(s.RangesDir, now)
+	check("RANGES_DIR", err)
+	r.proxies, err = parseProxies(s.LogProxies, r.ranges)
 	check("LOG_PROXIES", err)
 	r.exclude, err = parseExclusions(s.Exclude, r.assets)
 	check("EXCLUDE", err)
@@ -85,8 +94,6 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	}
 	r.agents, err = agents.Load(s.AgentsFile)
 	check("AGENTS_FILE", err)
-	r.ranges, err = agents.ReadRanges(s.RangesDir, now)
-	check("RANGES_DIR", err)
 	return r, errors.Join(problems...)
 }
 

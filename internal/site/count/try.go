@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,19 +134,9 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 	if err := errors.Join(problems...); err != nil || t.Lines == 0 || small || logs.IsArchive(path) {
 		return err
 	}
-	file, err := os.Open(path)
+	text, err := endOf(path, headSize)
 	if err != nil {
 		return err
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	from := max(0, newest.Size()-headSize)
-	text, err := io.ReadAll(io.NewSectionReader(file, from, headSize))
-	if err != nil {
-		return err
-	}
-	text = text[:bytes.LastIndexByte(text, '\n')+1]
-	if from > 0 { // in the middle of a line
-		text = text[bytes.IndexByte(text, '\n')+1:]
 	}
 	t.parse(parser, text)
 	return nil
@@ -192,7 +181,7 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 func (t *Tried) view(l *logs.Line) {
 	isView := string(l.Method) == "GET" && (l.Status >= 200 && l.Status <= 299 || l.Status == 304)
 	path := pathOf(l.Target)
-	if !isView || len(path) == 0 || t.rules.assets.have(path) || t.rules.agents.Match(string(l.UserAgent)) != nil ||
+	if !isView || len(path) == 0 || t.rules.assets.kindOf(path) != isPage || t.rules.agents.Match(string(l.UserAgent)) != nil ||
 		prefersMarkdown(string(l.Accept)) {
 		return
 	}

@@ -24,9 +24,11 @@ type session struct {
 	*Collector
 	follower *logs.Follower
 	words    *count.Vocabulary
+	repeats  *count.Repeats // locked guards it
 	// The numbers of words that are durable.
-	durablePages, durableAgents int
-	parser                      *logs.Parser // for a look at single lines
+	durablePages, durableAgents, durableReferrals int
+
+	parser *logs.Parser // for a look at single lines
 
 	workers []*worker
 	jobs    chan job
@@ -53,7 +55,8 @@ type session struct {
 // job is a chunk to be parsed.
 type job struct {
 	source int
-	name   string // of the file
+	key    string // of the file
+	name   string
 	chunk  logs.Lines
 }
 
@@ -71,18 +74,18 @@ type projectMonth struct {
 }
 
 // epochKeys are the keys of the two epochs with a month; nil once it is closed.
-type epochKeys struct{ previous, current *facts.Hash }
+type epochKeys struct{ previous, current facts.Hash }
 
 func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	r, err := c.store.Resume(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Collector: c, words: count.NewVocabulary(), parser: c.rules.Parser(),
+	s := &session{Collector: c, words: count.NewVocabulary(), repeats: count.NewRecentRepeats(), parser: c.rules.Parser(),
 		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
-	s.words.Restore(r.Pages, r.Agents, c.projects)
+	s.words.Restore(r.Pages, r.Agents, nil, c.projects)
 	s.durablePages, s.durableAgents = len(r.Pages), len(r.Agents)
 	for i, src := range c.sources {
 		s.sources[i] = facts.Source{Name: src.Where, Lines: map[string]int64{}}
@@ -100,7 +103,8 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	for range runtime.GOMAXPROCS(0) {
 		v := count.NewViewer(s.rules, s.words, 0, 0)
 		w := &worker{s, v, s.rules.Parser(), map[projectMonth]*epochKeys{}}
-		v.Several, v.All, v.Identify = len(s.projects) > 1, true, w.inEpochs
+		v.Several, v.All, v.Sources = len(s.projects) > 1, true, true
+		v.Identify, v.Repeats = w.inEpochs, s.repeats
 		s.workers = append(s.workers, w)
 	}
 	return s, nil
@@ -149,6 +153,7 @@ func (s *session) poll(ctx context.Context) error {
 	s.future = (analytics.DateOf(now) + 2).Time() // clocks differ by less than a day
 	for _, w := range s.workers {
 		w.viewer.From, w.viewer.To, w.viewer.Future = from, s.future.Unix(), s.future.Unix()
+		w.viewer.ShownFrom = from
 		running.Go(func() {
 			for j := range s.jobs {
 				w.run(j)
@@ -229,7 +234,7 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	}
 	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
-		s.jobs <- job{c.Source, c.Name, c.Lines}
+		s.jobs <- job{c.Source, c.Key, c.Name, c.Lines}
 	}
 	if !full {
 		return nil
@@ -279,7 +284,9 @@ func (w *worker) run(j job) {
 	w.locked.Lock()
 	defer w.locked.Unlock()
 	w.batch.Views = append(append(w.batch.Views, b.Views...), b.Missed...)
+	w.batch.Shown = append(w.batch.Shown, b.Shown...)
 	w.evidence[j.source].AddRecent(b.Evidence, recentEvidence)
+	w.repeats.Add(j.source, j.key, j.name, b)
 	src := &w.sources[j.source]
 	if n := b.LeftOut[count.Late]; n > 0 && src.Lines[string(count.Late)] == 0 {
 		w.Logger.Warn("lines of months that are closed are not counted: the log was added, or got them, after that; "+
@@ -308,11 +315,11 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	b := s.batch
 	b.Projects = s.projects
-	b.Pages, b.Agents = s.words.After(s.durablePages, s.durableAgents, s.projects)
+	b.Pages, b.Agents, b.Referrals = s.words.After(s.durablePages, s.durableAgents, s.durableReferrals, s.projects)
 	for i := range s.changed {
 		b.Sources = append(b.Sources, s.sources[i])
 	}
-	if len(b.Views)+len(b.Positions)+len(b.Sources) == 0 {
+	if len(b.Views)+len(b.Shown)+len(b.Positions)+len(b.Sources) == 0 {
 		return nil
 	}
 	if err := s.store.Commit(ctx, b); err != nil {
@@ -326,6 +333,7 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	s.durablePages += len(b.Pages)
 	s.durableAgents += len(b.Agents)
+	s.durableReferrals += len(b.Referrals)
 	s.batch = facts.Batch{Views: b.Views[:0]}
 	clear(s.changed)
 	s.show()
@@ -334,13 +342,14 @@ func (s *session) commit(ctx context.Context) error {
 
 // show makes what is durable visible.
 func (s *session) show() {
+	repeated := s.repeats.Findings()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, src := range s.sources {
 		src.Lines = maps.Clone(src.Lines)
 		s.status[i].Source = src
 		before := s.status[i].Findings
-		s.status[i].Findings = s.rules.Findings(s.evidence[i], leastEvidence)
+		s.status[i].Findings = append(s.rules.Findings(s.evidence[i], leastEvidence), repeated[i]...)
 		for _, f := range s.status[i].Findings {
 			if !slices.ContainsFunc(before, func(old count.Finding) bool { return old.Name == f.Name }) {
 				s.Logger.Warn("the numbers of a log may be wrong", "log", src.Name, "finding", f.Text)
