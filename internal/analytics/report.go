@@ -335,7 +335,8 @@ func (s *Shape) isPerson(r Record) bool {
 }
 
 // Top returns the first n rows by the count of [Shape.Rank], the largest first, ties in order: rows of the site where
-// the report has them, else rows of pages. People are always among them. more is how many others there are. An error of rows ends it.
+// the report has them, else rows of pages. People are always among them. more is how many others there are. An error of
+// rows ends it.
 func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more int, err error) {
 	order := func(a, b Record) int {
 		return cmp.Or(cmp.Compare(b.Counts[s.rank], a.Counts[s.rank]), s.Compare(a, b))

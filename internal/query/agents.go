@@ -125,8 +125,8 @@ type AgentsReport struct {
 	// Previous is the window to compare with; null where the archive lacks it.
 	Previous *RowsReading `json:"previous"`
 	AgentRanking
-	// People are the people of the site or of the page; absent of other lists than their agents, and where the service does not tell the
-	// confirmed from the others.
+	// People are the people of the site or of the page; absent of other lists than their agents, and where the service
+	// does not tell the confirmed from the others.
 	People *view.People `json:"people,omitempty"`
 	// Count is the length of the whole list.
 	Count int64 `json:"count"`
