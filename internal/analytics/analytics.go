@@ -136,6 +136,12 @@ func (r Revision) Same(other Revision) bool {
 	return sameTime && r == other
 }
 
+// Comparable reports whether the visitors of r and other are counted by one mode: other people cannot be compared. The
+// rows of other reports than visitors do not depend on the mode.
+func (r Revision) Comparable(other Revision) bool {
+	return r.Report != VisitorsReport || r.Humans == other.Humans
+}
+
 // State is settled, or provisional while the numbers can still change.
 func (r Revision) State() string {
 	if r.Settled {

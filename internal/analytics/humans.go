@@ -1,6 +1,9 @@
 package analytics
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Humans says which readers that call themselves browsers a service counts as human.
 type Humans string
@@ -20,6 +23,9 @@ const (
 	// UnconfirmedAgent is a reader that calls itself a browser and showed no evidence.
 	UnconfirmedAgent = "unconfirmed"
 )
+
+// Said is the mode in words.
+func (h Humans) Said() string { return cmp.Or(string(h), "not said") }
 
 // Rule says which agents the human visitors are.
 func (h Humans) Rule() string {

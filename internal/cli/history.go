@@ -21,6 +21,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 type historyOptions struct {
@@ -166,7 +167,9 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 		columns = append(columns, render.Number(c.Name))
 	}
 	table := render.NewTable(append(columns, render.Column{Name: "state", Cut: render.CutEnd})...)
-	for _, step := range h.Windows {
+	var former *query.HistoryWindow
+	var changes []string
+	for i, step := range h.Windows {
 		cells := slices.Repeat([]string{"-"}, len(columns)-1)
 		if v := step.Visitors; v != nil {
 			cells[0], cells[3], cells[4] = format.Commas(v.Total), format.Commas(v.Human), format.Commas(v.AI)
@@ -182,9 +185,19 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 		}
 		key := analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: step.Window}
 		state := windowState(step.State, step.Absent, step.Visitors != nil, step.Verified)
+		if step.State != query.Missing {
+			if former != nil && former.Humans != step.Humans {
+				state += ", people " + step.Humans.Said()
+				changes = append(changes, view.ModeChange(former.Humans, step.Humans, words.Days(key)))
+			}
+			former = &h.Windows[i]
+		}
 		table.Add(append(append([]string{words.Days(key)}, cells...), state)...)
 	}
 	err := errors.Join(text.Err(), table.Print(w))
+	for _, change := range changes {
+		text.Line(2, "%s", change)
+	}
 	if o := h.Open; o != nil {
 		text.Line(2, "%s so far: %s readers, %s human, %s AI (read %s). It is not over, so nothing compares with it.",
 			words.Days(o.Key), format.Commas(o.Totals.Total), format.Commas(o.Totals.Human),

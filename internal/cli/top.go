@@ -195,6 +195,8 @@ func printHeading(text *render.Text, r query.TopReport, words render.Wording) {
 	line("%s", words.Compared(r.Key, r.StateText(), former))
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
 	switch {
+	case r.HumansBefore != nil:
+		line("%s", words.OtherMode(r.Key, *r.HumansBefore))
 	case r.Previous == nil:
 		line("%s", words.NothingToCompare(r.Key))
 	case r.Changes == nil:

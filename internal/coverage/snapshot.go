@@ -86,7 +86,8 @@ func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snaps
 				continue
 			}
 			w := view.Window{Revision: *rev}
-			if before := g.EndingAt(g.Granularity.ComparedWith(rev.Window).To); before != nil {
+			if before := g.EndingAt(g.Granularity.ComparedWith(rev.Window).To); before != nil &&
+				before.Comparable(*rev) {
 				w.Previous = &before.Totals
 			}
 			if !rev.Verified {

@@ -198,7 +198,7 @@ func (w *survey) compare(key analytics.Key, sink string) (out []Finding) {
 		out = found(otherTotals, "%s are shown; the ledger has %s", totals(shown.Totals), totals(e.Totals))
 	}
 	if shown.Humans != e.Humans {
-		out = found(otherTotals, "people are shown as %s; the ledger has %s", orNotSaid(shown.Humans), orNotSaid(e.Humans))
+		out = found(otherTotals, "people are shown as %s; the ledger has %s", shown.Humans.Said(), e.Humans.Said())
 	}
 	return out
 }
@@ -263,8 +263,6 @@ func clock(t time.Time) string { return t.UTC().Format(time.DateTime) }
 func totals(t analytics.Totals) string {
 	return fmt.Sprintf("%d human, %d ai, %d total", t.Human, t.AI, t.Total)
 }
-
-func orNotSaid(mode analytics.Humans) string { return cmp.Or(string(mode), "not said") }
 
 func rowCount(n int64) string {
 	if n == analytics.TotalsOnlyRows {

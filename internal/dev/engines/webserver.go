@@ -55,7 +55,10 @@ func newNginx(dir string, ports []int, root string, formats map[string]string) (
 		fmt.Fprintf(&c, "%s_temp_path %s/%[1]s;\n", kind, dir)
 	}
 	for name, format := range formats {
-		if format != "" {
+		switch {
+		case strings.HasPrefix(format, "escape="): // its texts have quotes
+			fmt.Fprintf(&c, "log_format %s %s;\n", name, format)
+		case format != "":
 			fmt.Fprintf(&c, "log_format %s '%s';\n", name, format)
 		}
 		fmt.Fprintf(&c, "access_log %s/%s.log %[2]s;\n", dir, name)

@@ -338,6 +338,13 @@ func TestReaders(t *testing.T) {
 		return `{"ts":1791640536.5,"request":{` + addresses + `,"method":"GET","uri":"/a","headers":{"User-Agent":["` +
 			firefox + `"]` + headers + `}},"status":200}`
 	}
+	ranges := t.TempDir()
+	for name, text := range map[string]string{"mycdn": "198.18.0.0/16 # of the CDN\n",
+		"mycdn.json": `{"creationTime":"2020-01-01","prefixes":[{"ipv4Prefix":"198.19.0.0/16"}]}`} {
+		if err := os.WriteFile(filepath.Join(ranges, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	three := []string{"198.51.100.1", "198.51.100.2", "198.51.100.3"}
 	each := func(line func(string) string) (lines []string) {
 		for _, text := range three {
@@ -364,6 +371,9 @@ func TestReaders(t *testing.T) {
 		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1, unknown"), forwarded("10.0.0.1", "192.0.2.1")}, 1},
 		{"2001:db8::/32", []string{forwarded("2001:db8::9", "192.0.2.1"), forwarded("2001:db8:5::9", "192.0.2.1")}, 1},
 		{"cloudflare", each(func(a string) string { return forwarded("172.70.1.1", a) }), 3},
+		{"mycdn,private", each(func(a string) string { return forwarded("198.18.1.1", a+", 198.18.9.9") }), 3},
+		{"mycdn.json", each(func(a string) string { return forwarded("198.19.1.1", a) }), 3},
+		{"mycdn", each(func(a string) string { return forwarded("198.19.1.1", a) }), 1},
 		{"fastly, private", each(func(a string) string { return forwarded("151.101.1.1", a+", 10.0.0.3") }), 3},
 		{"private", []string{forwarded("fd00::1", "192.0.2.1"), forwarded("::1", "192.0.2.1"),
 			forwarded("100.64.0.1", "192.0.2.1"), forwarded("127.0.0.1", "192.0.2.1, 192.168.0.1")}, 1},
@@ -395,7 +405,7 @@ func TestReaders(t *testing.T) {
 				`"httpStatusCode":"200","userAgent":"` + firefox + `","clientIp":"` + a + `","socketIp":"192.0.2.1"}}`
 		}), 1},
 	} {
-		r := counted(t, rulesOf(t, Settings{LogProxies: test.proxies}), Options{}, test.lines...)
+		r := counted(t, rulesOf(t, Settings{LogProxies: test.proxies, RangesDir: ranges}), Options{}, test.lines...)
 		if r.Totals.Total != test.want {
 			t.Errorf("%s: %q: %d readers, want %d", test.proxies, test.lines, r.Totals.Total, test.want)
 		}
