@@ -231,8 +231,12 @@ func (w *Watcher) agents(ctx context.Context, l coverage.Ledger, week state.Entr
 		if err != nil {
 			return err
 		}
+		if list == query.SiteAgents {
+			d.People = r.People
+		}
 		for _, a := range r.Agents {
-			if a.Audience != analytics.Human && len(d.Agents) < digestAgents {
+			isPerson := a.Audience == analytics.Human || a.Agent == analytics.UnconfirmedAgent
+			if !isPerson && len(d.Agents) < digestAgents {
 				d.Agents = append(d.Agents, a)
 			}
 		}
@@ -394,8 +398,12 @@ const notSettled = "The week can still change a little."
 
 // audienceLines are people and AI agents of a week.
 func audienceLines(week view.Week) []string {
+	people := fmt.Sprintf("People: %s%s", format.Commas(week.Totals.Human), change(week, analytics.Human))
+	if week.People != nil {
+		people += "; " + week.People.String()
+	}
 	lines := []string{
-		fmt.Sprintf("People: %s%s", format.Commas(week.Totals.Human), change(week, analytics.Human)),
+		people,
 		fmt.Sprintf("AI agents: %s%s", format.Commas(week.Totals.AI), change(week, analytics.AI)),
 	}
 	if week.HumansBefore != nil {

@@ -66,6 +66,8 @@ type Week struct {
 	// one: then the two weeks are not compared.
 	Humans       analytics.Humans  `json:"humans,omitempty"`
 	HumansBefore *analytics.Humans `json:"humans_before,omitempty"`
+	// People are the people of the site, where windows of agents are exported too.
+	People *People `json:"people,omitempty"`
 	// Before are the totals of the week before, Change the differences; absent if that week
 	// was not exported, or counts people by another mode.
 	Before *analytics.Totals `json:"before,omitempty"`
