@@ -66,6 +66,7 @@ type Viewer struct {
 	// proofs has the kind of each evidence, of which byProof wants all kinds.
 	proofs  []proof
 	byProof bool
+	shownIn []int32 // the projects of the present line
 	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
 	negotiated []negotiated
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
