@@ -1,6 +1,9 @@
 package analytics
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Humans says which readers that call themselves browsers a service counts as human.
 type Humans string
@@ -12,6 +15,25 @@ const (
 	// Confirmed counts those among them that showed evidence of a browser.
 	Confirmed Humans = "confirmed"
 )
+
+// The agents that are people, in reports with agents.
+const (
+	// BrowserAgent is a reader that calls itself a browser, and showed evidence of one where the service looks for it.
+	BrowserAgent = "browser"
+	// UnconfirmedAgent is a reader that calls itself a browser and showed no evidence.
+	UnconfirmedAgent = "unconfirmed"
+)
+
+// Said is the mode in words.
+func (h Humans) Said() string { return cmp.Or(string(h), "not said") }
+
+// Rule says which agents the human visitors are.
+func (h Humans) Rule() string {
+	if h == Confirmed {
+		return "human = " + BrowserAgent
+	}
+	return "human = " + BrowserAgent + " + " + UnconfirmedAgent
+}
 
 // UnmarshalText reads a mode; the empty text is one.
 func (h *Humans) UnmarshalText(text []byte) error {

@@ -63,7 +63,7 @@ func TestOneReportMore(t *testing.T) {
 	t.Parallel()
 	testbed.NotAtMidnight()
 	p := newChangedProgram(t, moreReports, "internal/analytics/report.go", "var shapes = [...]*Shape{", `
-	2: newShape(Shape{Name: "clients", row: reflect.TypeFor[struct {
+	4: newShape(Shape{Name: "clients", row: reflect.TypeFor[struct {
 		Path     string `+"`json:\"path\"`"+`
 		Client   string `+"`json:\"client\"`"+`
 		Kind     string `+"`json:\"kind\"`"+`
@@ -72,7 +72,7 @@ func TestOneReportMore(t *testing.T) {
 		Sent     int64  `+"`json:\"sent\"`"+`
 		Kept     int64  `+"`json:\"kept\"`"+`
 	}](), About: "readers of each client", Order: []string{"client"}, Site: true}),
-	3: newShape(Shape{Name: "downloads", row: reflect.TypeFor[Row](), About: "downloads of each page",
+	5: newShape(Shape{Name: "downloads", row: reflect.TypeFor[Row](), About: "downloads of each page",
 		AboutSite: "downloads of the site"}),
 `)
 	p.env = append(p.env, "DOCGAUGE_REPORTS=visitors,clients,downloads")

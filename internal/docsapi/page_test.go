@@ -47,6 +47,14 @@ func TestDecodePage(t *testing.T) {
 		page.DataFrom = &day
 		return page
 	}
+	mode := func(humans string) string {
+		return strings.Replace(onePage, `,"hasMore"`, `,"humans":`+humans+`,"hasMore"`, 1)
+	}
+	counted := func(by analytics.Humans) analytics.Page {
+		page := onePageWant
+		page.Humans = by
+		return page
+	}
 	for name, tc := range map[string]struct {
 		body string
 		want analytics.Page
@@ -60,10 +68,14 @@ func TestDecodePage(t *testing.T) {
 		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.Page{
 			Totals: onePageWant.Totals, HasMore: true,
 			Rows: recordsOf(analytics.Row{Path: longest, Totals: analytics.Totals{Human: 1, AI: 2, Total: 2}})}},
-		"data from":       {with(`"2026-11-16"`), dated(20773)},
-		"no data":         {with(`null`), dated(analytics.NoData)},
-		"data from 7":     {with(`7`), onePageWant},
-		"data from a sea": {with(`"sea"`), onePageWant},
+		"data from":        {with(`"2026-11-16"`), dated(20773)},
+		"no data":          {with(`null`), dated(analytics.NoData)},
+		"data from 7":      {with(`7`), onePageWant},
+		"data from a sea":  {with(`"sea"`), onePageWant},
+		"mode of people":   {mode(`"confirmed"`), counted(analytics.Confirmed)},
+		"no mode":          {mode(`""`), onePageWant},
+		"mode of a sea":    {mode(`"sea"`), onePageWant},
+		"mode of a number": {mode(`{"people":7}`), onePageWant},
 		"no row": {`{"hasMore":false,"visitors":[],"totals":{"total":0,"ai":0,"human":0}}`,
 			analytics.Page{Rows: []analytics.Record{}}},
 		"greatest count, odd paths": {

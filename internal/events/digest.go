@@ -151,12 +151,15 @@ func newestFiring(cron schedule.Cron, from, now time.Time) (newest time.Time) {
 }
 
 // weekOf returns a week and its change from the week before, whose entry is nil if that was not
-// exported.
+// exported, or counts people by another mode.
 func weekOf(l coverage.Ledger, week state.Entry) (out view.Week, before *state.Entry) {
-	out = view.Week{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
+	out = view.Week{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals, Humans: week.Humans}
 	former := week.Key
 	former.Window = schedule.Previous(analytics.Week, week.Window)
-	if before = l.Entry(former); before != nil {
+	if before = l.Entry(former); before != nil && !before.Comparable(week.Revision) {
+		out.HumansBefore, before = &before.Humans, nil
+	}
+	if before != nil {
 		out.Before = &before.Totals
 		out.Change = &analytics.Totals{
 			Human: week.Totals.Human - before.Totals.Human, AI: week.Totals.AI - before.Totals.AI,
@@ -320,10 +323,14 @@ const notSettled = "The week can still change a little."
 
 // audienceLines are people and AI agents of a week.
 func audienceLines(week view.Week) []string {
-	return []string{
+	lines := []string{
 		fmt.Sprintf("People: %s%s", format.Commas(week.Totals.Human), change(week, analytics.Human)),
 		fmt.Sprintf("AI agents: %s%s", format.Commas(week.Totals.AI), change(week, analytics.AI)),
 	}
+	if week.HumansBefore != nil {
+		lines = append(lines, view.ModeChange(*week.HumansBefore, week.Humans, "this week"))
+	}
+	return lines
 }
 
 // headline is the project, the week and its readers.

@@ -309,8 +309,8 @@ func TestAgentsMissing(t *testing.T) {
 		t.Error(err)
 	}
 	for want, r := range map[string]query.AgentRanking{
-		"list \"x\": want agents, pages or misses":   {List: "x"},
-		"by \"total\": want readers or requests":     {By: "total"},
+		"list \"x\": want agents, pages or misses":              {List: "x"},
+		"by \"total\": want readers, requests, markdown, bytes": {By: "total"},
 		"agent: missing":                             {List: query.AgentPages},
 		"agent: want it without list misses":         {List: query.Misses, Agent: "a"},
 		"prefix: want it with pages of an agent, or": {Prefix: "/"},

@@ -121,8 +121,10 @@ type RowChange struct {
 // change compares a row with the row of an earlier window, if was.
 func (r RowRanking) change(before analytics.Record, was bool, now analytics.Record) (c RowChange) {
 	if was {
-		from, to := r.number(before.Counts), r.number(now.Counts)
-		c = RowChange{&before.Counts, new(to - from), Percent(from, to)}
+		c.Previous = &before.Counts
+		if from, to := r.number(before.Counts), r.number(now.Counts); from >= 0 && to >= 0 {
+			c.Change, c.Percent = new(to-from), Percent(from, to)
+		}
 	}
 	return c
 }

@@ -103,8 +103,10 @@ type TopReport struct {
 	// Revision is the reading of the window, with the totals of the site.
 	analytics.Revision
 	ProjectName string `json:"project_name,omitempty"`
-	// Previous is the window to compare with; null where the archive lacks it.
-	Previous *analytics.Revision `json:"previous"`
+	// Previous is the window to compare with; null where the archive lacks it, or where it counts people by another mode,
+	// HumansBefore.
+	Previous     *analytics.Revision `json:"previous"`
+	HumansBefore *analytics.Humans   `json:"humans_before,omitempty"`
 	// Newer is a newer window of which only the totals are known; null without one.
 	Newer *analytics.Revision `json:"newer_totals_only"`
 	Ranking
@@ -166,6 +168,13 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 	r.Revision, r.Previous, r.Newer, err = o.choose(ctx, from, s, false)
 	if err != nil {
 		return r, err
+	}
+	if before := r.Previous; before != nil && !before.Comparable(r.Revision) {
+		r.Previous, r.HumansBefore = nil, &before.Humans
+		if o.With != nil || by.List == Rising || by.List == Falling {
+			return r, noAnswer("%s counts people as %s, and %s as %s: they cannot be compared", r.Key, r.Humans.Said(),
+				before.Key, before.Humans.Said())
+		}
 	}
 	compared := r.Previous != nil && !r.Previous.TotalsOnly()
 	earlier := r.Previous

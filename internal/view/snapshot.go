@@ -138,7 +138,7 @@ type Review struct {
 type Window struct {
 	analytics.Revision
 	// Previous are the totals of the window that it is compared with
-	// ([analytics.Granularity.ComparedWith]); nil: that was not read.
+	// ([analytics.Granularity.ComparedWith]); nil: that was not read, or counts people by another mode.
 	Previous *analytics.Totals
 	// Pages are its pages with the most visitors: by Total, largest first, ties
 	// by path. None where only totals were read.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -77,6 +78,10 @@ func cardOf(g view.Grid, against Comparison) *card {
 // compare adds the change since an older reading, if there is one.
 func (c *card) compare(before *analytics.Revision, name string) {
 	if before == nil || before.Totals.Total <= 0 {
+		return
+	}
+	if !before.Comparable(*c.Grid.Newest) {
+		c.Alone = fmt.Sprintf("Not compared: %s counts people as %s", name, before.Humans.Said())
 		return
 	}
 	now := c.Grid.Newest.Totals

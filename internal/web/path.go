@@ -226,7 +226,7 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 		cell := view.Cell{Window: w.Window}
 		if w.Visitors != nil {
 			p.Newest = &row
-			cell.Revision = &analytics.Revision{Totals: *w.Visitors}
+			cell.Revision = &analytics.Revision{Totals: *w.Visitors, Humans: w.Humans}
 		}
 		grid.Cells = append(grid.Cells, cell)
 	}

@@ -116,6 +116,7 @@ type reportSeries struct {
 	Pageless  string
 	Lists     []pageList
 	Before    string     // the window that pages are compared with
+	OtherMode string     // by which that window counts people, so that nothing is compared
 	Agents    *agentList // nil: no window of agents was read
 	Rows      []*rowList // of other reports
 }
@@ -260,6 +261,10 @@ func (r Report) linked(project string) string {
 func (s *reportSeries) compare(against Comparison, project string) {
 	m, g, newest := s.Pages.Movers, s.Grid.Granularity, s.Grid.Newest.Window
 	s.Before = view.Days(g, against.window(g, newest))
+	before := s.Grid.EndingAt(against.window(g, newest).To)
+	if before != nil && !before.Comparable(*s.Grid.Newest) {
+		s.OtherMode = before.Humans.Said()
+	}
 	top := pageList{Title: "Most read pages", Rows: m.Top, First: firstReadPages, Bars: true, Sorted: 2,
 		Columns: readColumns(s.Pages.Before != nil)}
 	top.Note = top.listed(view.Days(g, newest), m.Pages)

@@ -53,6 +53,9 @@ func (a commands) check(ctx context.Context, asJSON bool) error {
 		t, err := s.rules.Try(ctx, source, a.Now)
 		foundLog(found, source, t, err)
 	}
+	if err := a.foundRepeated(ctx, found, s); err != nil {
+		return err
+	}
 	for _, l := range s.rules.Ranges() {
 		var err error
 		if l.Stale {
@@ -115,6 +118,17 @@ func foundLog(found *render.Findings, source logs.Source, t count.Tried, err err
 	if isRight || err != nil {
 		found.Found("log", detail, err)
 	}
+}
+
+// foundRepeated adds which logs have the same views as others.
+func (a commands) foundRepeated(ctx context.Context, found *render.Findings, s settings) error {
+	repeated, err := s.rules.Repeated(ctx, s.sources, a.Now)
+	for i, source := range s.sources {
+		for _, f := range repeated[i] {
+			found.Add(render.Finding{Result: render.Fail, Check: "log", Detail: source.Where + ": " + f.Text})
+		}
+	}
+	return err
 }
 
 // tryStore tries the directory of a site, and reports whether a process collects into it.

@@ -233,6 +233,7 @@ var leftOutTexts = []struct {
 	{count.Excluded, "excluded by DOCGAUGE_SITE_EXCLUDE"},
 	{count.Foreign, "of another project, or of none"},
 	{count.Outside, "not in these days"},
+	{count.Again, "further lines of a request, as Vercel writes them"},
 	{count.Spoofed, "claim an agent whose addresses are others"},
 	{count.Client, "without the address of a client"},
 	{count.Unparsed, "not of the log's format"},

@@ -273,6 +273,9 @@ func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried
 			all.Hosts[host] += n
 		}
 	}
+	if err := a.foundRepeated(ctx, found, s); err != nil {
+		return all, false, err
+	}
 	return all, !found.Failed(), found.Err()
 }
 

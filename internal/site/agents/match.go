@@ -50,7 +50,7 @@ func (t *Table) Match(userAgent string) *Agent {
 	switch {
 	case best != nil:
 		return best
-	case automatic(userAgent):
+	case automatic(userAgent), saysWork(userAgent):
 		return unknown
 	case !beginsAsBrowser(userAgent):
 		return unlisted
@@ -151,12 +151,38 @@ func automatic(text string) bool {
 			if end < len(rest) && lower(rest[end]) == 's' && isLower(rest[end]) == isLower(rest[end-1]) {
 				end++
 			}
-			if end == len(rest) || !isLetter(rest[end]) || isLower(rest[end-1]) && !isLower(rest[end]) {
+			if endsPart(rest, end) {
 				return true
 			}
 		}
 	}
 	return blank
+}
+
+// works are words for what programs do with pages, and people do not.
+var works = []string{"archiver", "automation", "checker", "classifier", "diagnostics", "fetcher", "harvester", "indexer",
+	"inspector", "measurement", "monitoring", "observatory", "prerender", "scraper", "synthetics", "transcoder",
+	"validator"}
+
+// saysWork reports whether a user agent has one of works at the end of a word or of a part of it: Example_checker and
+// ExampleChecker/1.0 do.
+func saysWork(text string) bool {
+	for i := range len(text) {
+		if kinds[text[i]]&beginsWork == 0 {
+			continue
+		}
+		for _, work := range works {
+			if has(text[i:], work) && endsPart(text, i+len(work)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// endsPart reports whether a word, or a part of one that begins with a capital, ends before text[end].
+func endsPart(text string, end int) bool {
+	return end == len(text) || !isLetter(text[end]) || isLower(text[end-1]) && !isLower(text[end])
 }
 
 // isHost reports whether text begins with the name of a host.
@@ -182,6 +208,7 @@ const (
 	begins                    // the beginning of what automatic looks for
 	nothing                   // part of a user agent that is as good as empty
 	beginsBrowser             // the beginning of a name of browserNames
+	beginsWork                // the beginning of one of works
 )
 
 var kinds = func() (k [256]byte) {
@@ -196,6 +223,10 @@ var kinds = func() (k [256]byte) {
 	for _, name := range browserNames {
 		k[name[0]] |= beginsBrowser
 		k[name[0]-'a'+'A'] |= beginsBrowser
+	}
+	for _, work := range works {
+		k[work[0]] |= beginsWork
+		k[work[0]-'a'+'A'] |= beginsWork
 	}
 	for _, c := range []byte(" -\t") {
 		k[c] |= nothing

@@ -96,6 +96,16 @@ func (r *Ranges) Lists() []RangeList {
 	return all
 }
 
+// Networks returns the networks of a file, however old it is; nil if there is no such file.
+func (r *Ranges) Networks(name string) []netip.Prefix {
+	for _, l := range r.Lists() {
+		if l.Name == name {
+			return l.sorted
+		}
+	}
+	return nil
+}
+
 // isStale reports whether a list is too old by now. A time in the future says nothing of the age.
 func (r *Ranges) isStale(l RangeList) bool { return r.now().Sub(l.Created).Abs() > maxRangesAge }
 

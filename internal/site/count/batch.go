@@ -26,6 +26,7 @@ type Batch struct {
 	proofs  []proof // of each in Shown
 	asked   []negotiated
 	clients []*matchedAgent // of each view, if user agents are counted
+	prints  []print         // of the views that Repeats compares
 }
 
 // freeBatches have the memory of batches that have been counted, which is used again.
@@ -76,9 +77,15 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 			continue
 		}
 		b.Views = append(b.Views, v.current)
+		if v.Repeats != nil {
+			v.Repeats.sample(&b, &v.current, l.Time)
+		}
 		if v.byUserAgent {
 			b.clients = append(b.clients, v.last)
 		}
+	}
+	if n := p.EndParts(); n > 0 {
+		b.Lines, b.LeftOut[Unparsed] = b.Lines+n, b.LeftOut[Unparsed]+n
 	}
 	b.Missed, v.missed = v.missed, nil
 	b.Shown, b.proofs, v.shown, v.proofs = v.shown, v.proofs, nil, nil

@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -155,6 +156,7 @@ func TestLeftOut(t *testing.T) {
 		{hit("192.0.2.1", "/docs/_next/data/x/a.json", firefox), Prefetch}, {hit("192.0.2.1", "/b.txt", firefox), ""},
 		{hit("192.0.2.1", "/a/_payload.json?x", firefox), Prefetch}, {hit("192.0.2.1", "/a.json?_rsc=1", firefox), Asset},
 		{strings.Replace(line, "2026", "2036", 1), Outside}, {"no log", Unparsed},
+		{"2026-10-10T12:00:00Z stdout P " + line[:20], Unparsed}, // whose rest is not there
 		{hit("198.51.100.7", "/a", firefox), Excluded}, {hit("192.0.2.1", "/internal/a", firefox), Excluded},
 		{hit("192.0.2.1", "/ping", firefox), Excluded}, {hit("192.0.2.1", "/pings", firefox), ""},
 		{hit("192.0.2.1", "/internal", firefox), Excluded}, {hit("192.0.2.1", "/internal/", firefox), Excluded},
@@ -183,6 +185,44 @@ func TestLeftOut(t *testing.T) {
 			"too old") {
 			t.Errorf("warnings: %q", got.Warnings)
 		}
+	}
+}
+
+// TestRequests: Vercel writes a line for each message of a request, and lines that are of none; a request counts once,
+// also if its lines are far from each other.
+func TestRequests(t *testing.T) {
+	line := func(id, source, path, message string, status int) string {
+		return fmt.Sprintf(`{"id":"1","deploymentId":"dpl_1","source":%q,"host":"docs.example.com","timestamp":1791640536000,`+
+			`"requestId":%q,"message":%q,"proxy":{"timestamp":1791640536000,"method":"GET","host":"docs.example.com","path":%q,`+
+			`"userAgent":[%q],"statusCode":%d,"clientIp":"192.0.2.1"}}`, source, id, message, path, firefox, status)
+	}
+	var lines []string
+	const n = 3000
+	for i := range n {
+		id := fmt.Sprintf("fra1::%d", i)
+		lines = append(lines, line(id, "edge", "/a", "middleware", 200), line(id, "static", "/a", "", 200))
+	}
+	for i := range n {
+		lines = append(lines, line(fmt.Sprintf("fra1::%d", i), "lambda", "/a", "GET /a 200", 200))
+	}
+	lines = append(lines, line("", "static", "/a", "", 200), line("", "static", "/a", "", 200), // without an id
+		line("x", "static", "/gone", "", 404), line("x", "lambda", "/gone", "", 404),
+		`{"id":"1","deploymentId":"dpl_1","source":"build","timestamp":1791640536000,"message":`+
+			`"192.0.2.1 - - [10/Oct/2026:12:00:00 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"x\""}`,
+		`{"id":"1","deploymentId":"dpl_1","source":"lambda","timestamp":1791640536000,"message":"hello","requestId":"y",`+
+			`"path":"/a","statusCode":200}`)
+	got := counted(t, rulesOf(t, Settings{}), Options{}, lines...)
+	want := map[Reason]int{Again: 2 * n, Status: 2}
+	if diff := gocmp.Diff(want, got.LeftOut); diff != "" || got.Views != n+2 || got.Lines != 3*n+4 {
+		t.Errorf("%d views of %d lines: %s", got.Views, got.Lines, diff)
+	}
+	v := NewViewer(rulesOf(t, Settings{}), NewVocabulary(), 0, 1<<62)
+	v.All, v.Identify = true, func(*view, []byte) Reason { return "" }
+	missed := strings.ReplaceAll(line("x", "static", "/gone", "", 404), firefox, "ChatGPT-User/1.0")
+	text := strings.Join([]string{missed, missed, strings.Replace(missed, ":404", ":200", 1)}, "\n")
+	b := v.Batch(v.Parser(), logs.Lines{First: 1, Text: []byte(text)})
+	if len(b.Missed) != 2 || len(b.Views) != 1 { // the reader and the network
+		t.Errorf("%d missed, %d views", len(b.Missed), len(b.Views))
 	}
 }
 
@@ -299,6 +339,13 @@ func TestReaders(t *testing.T) {
 		return `{"ts":1791640536.5,"request":{` + addresses + `,"method":"GET","uri":"/a","headers":{"User-Agent":["` +
 			firefox + `"]` + headers + `}},"status":200}`
 	}
+	ranges := t.TempDir()
+	for name, text := range map[string]string{"mycdn": "198.18.0.0/16 # of the CDN\n",
+		"mycdn.json": `{"creationTime":"2020-01-01","prefixes":[{"ipv4Prefix":"198.19.0.0/16"}]}`} {
+		if err := os.WriteFile(filepath.Join(ranges, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	three := []string{"198.51.100.1", "198.51.100.2", "198.51.100.3"}
 	each := func(line func(string) string) (lines []string) {
 		for _, text := range three {
@@ -325,6 +372,9 @@ func TestReaders(t *testing.T) {
 		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1, unknown"), forwarded("10.0.0.1", "192.0.2.1")}, 1},
 		{"2001:db8::/32", []string{forwarded("2001:db8::9", "192.0.2.1"), forwarded("2001:db8:5::9", "192.0.2.1")}, 1},
 		{"cloudflare", each(func(a string) string { return forwarded("172.70.1.1", a) }), 3},
+		{"mycdn,private", each(func(a string) string { return forwarded("198.18.1.1", a+", 198.18.9.9") }), 3},
+		{"mycdn.json", each(func(a string) string { return forwarded("198.19.1.1", a) }), 3},
+		{"mycdn", each(func(a string) string { return forwarded("198.19.1.1", a) }), 1},
 		{"fastly, private", each(func(a string) string { return forwarded("151.101.1.1", a+", 10.0.0.3") }), 3},
 		{"private", []string{forwarded("fd00::1", "192.0.2.1"), forwarded("::1", "192.0.2.1"),
 			forwarded("100.64.0.1", "192.0.2.1"), forwarded("127.0.0.1", "192.0.2.1, 192.168.0.1")}, 1},
@@ -356,7 +406,7 @@ func TestReaders(t *testing.T) {
 				`"httpStatusCode":"200","userAgent":"` + firefox + `","clientIp":"` + a + `","socketIp":"192.0.2.1"}}`
 		}), 1},
 	} {
-		r := counted(t, rulesOf(t, Settings{LogProxies: test.proxies}), Options{}, test.lines...)
+		r := counted(t, rulesOf(t, Settings{LogProxies: test.proxies, RangesDir: ranges}), Options{}, test.lines...)
 		if r.Totals.Total != test.want {
 			t.Errorf("%s: %q: %d readers, want %d", test.proxies, test.lines, r.Totals.Total, test.want)
 		}
@@ -453,8 +503,9 @@ func TestFindings(t *testing.T) {
 		"future": {"", append(repeat(3, combined), strings.Replace(combined(1), "2026", "2036", 1)), []string{
 			"1 of 4 lines left out, with times in the future, up to 2036-10-10T12:00:00Z: correct the clock"}},
 		"no evidence": {"", repeat(leastViews, combined), []string{"no line can show whether the clients that call " +
-			"themselves browsers are browsers: the log has no styles, scripts, fonts or images of the site, and no " +
-			"Sec-Fetch-Mode: log one of the two; name a log_format with $http_sec_fetch_mode"}},
+			"themselves browsers are browsers: the log has no styles, scripts, fonts or images of the site, no page " +
+			"answered 304, and no Sec-Fetch-Mode: log them; name a log_format with $http_sec_fetch_mode"}},
+		"304 alone":              {"", append(repeat(leastViews, combined), strings.Replace(combined(1), " 200 ", " 304 ", 1)), nil},
 		"no evidence, confirmed": {"", repeat(leastViews, combined), []string{ruins + "no line can show whether"}},
 		"little evidence":        {"", append(repeat(leastViews, combined), style), nil},
 		"headers alone":          {"", repeat(leastViews, navigates), nil},
@@ -832,6 +883,37 @@ func TestShown(t *testing.T) {
 	if report, err := rulesOf(t, Settings{}).Count(t.Context(), []string{dir}, Options{Now: now}); err != nil ||
 		report.People.Confirmed != 1 {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestRedirected: what agents asked for and was answered with a redirect is kept apart, but no page that is there.
+func TestRedirected(t *testing.T) {
+	v := NewViewer(rulesOf(t, Settings{}), NewVocabulary(), 0, now.Time().Unix())
+	v.All, v.Identify = true, func(*view, []byte) Reason { return "" }
+	line := func(path, agent string, status int) string {
+		return logged("192.0.2.1", path, agent, status, "2026-10-10 12:00:00", "")
+	}
+	lines := []string{line("/there", firefox, 200), line("/there/", "GPTBot/1.3", 301)}
+	for _, status := range []int{301, 302, 303, 307, 308, 404} {
+		lines = append(lines, line(fmt.Sprint("/", status), "GPTBot/1.3", status), line("/x", firefox, status))
+	}
+	b := v.Batch(rulesOf(t, Settings{}).Parser(), logs.Lines{Text: []byte(strings.Join(lines, "\n")), First: 1})
+	kinds := map[uint8]int{}
+	for _, m := range b.Missed {
+		kinds[m.Kind]++
+	}
+	// Each for the reader and for its network.
+	if kinds[facts.Redirected] != 2*4 || kinds[facts.Missed] != 2 || len(kinds) != 2 || len(b.Views) != 1 {
+		t.Errorf("%v, %d views", kinds, len(b.Views))
+	}
+	for i := range maxMisses {
+		lines = append(lines, logged(fmt.Sprintf("198.18.%d.%d", i/250, i%250), fmt.Sprint("/old/", i), "GPTBot/1.3", 301,
+			"2026-10-10 12:00:00", ""))
+	}
+	v.Batch(rulesOf(t, Settings{}).Parser(), logs.Lines{Text: []byte(strings.Join(lines, "\n")), First: 1})
+	b = v.Batch(rulesOf(t, Settings{}).Parser(), logs.Lines{Text: []byte(line("/late", "GPTBot/1.3", 404)), First: 1})
+	if len(b.Missed) != 2 {
+		t.Errorf("after many redirects %d missed", len(b.Missed))
 	}
 }
 

@@ -1,6 +1,7 @@
 package count
 
 import (
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"sync"
@@ -75,8 +76,44 @@ type Vocabulary struct {
 	missed map[int32]facts.Epoch
 	// admitted counts the pages, at 0, and the missed paths of each month.
 	admitted map[facts.Epoch]int
+	// requests are those of which a line was counted, where several can be of one.
+	requests requests
 	// invented counts new paths per client and month; the month of pages is 0.
 	invented map[inventor]int
+}
+
+// requestID is the hash of a request's id; a request is a view, or missed a path.
+type requestID struct {
+	hash   uint64
+	missed bool
+}
+
+var requestSeed = maphash.MakeSeed()
+
+// maxRequests is the number of requests that are known at least: the lines of one come within some seconds.
+const maxRequests = 1 << 16
+
+// requests are the last requests. They may be used by several goroutines.
+type requests struct {
+	mu             sync.Mutex
+	recent, before map[requestID]bool
+}
+
+// add adds a request, and reports whether it is new.
+func (r *requests) add(id requestID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.recent[id] || r.before[id] {
+		return false
+	}
+	if len(r.recent) == maxRequests {
+		r.before, r.recent = r.recent, nil
+	}
+	if r.recent == nil {
+		r.recent = map[requestID]bool{}
+	}
+	r.recent[id] = true
+	return true
 }
 
 type inventor struct {

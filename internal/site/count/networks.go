@@ -6,19 +6,23 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// parseProxies reads a comma-separated list of networks, addresses, and names of networks.
-func parseProxies(text string) (all []netip.Prefix, err error) {
+// parseProxies reads a comma-separated list of networks, addresses, and names of networks: those that docgauge knows,
+// and files of published addresses.
+func parseProxies(text string, published *agents.Ranges) (all []netip.Prefix, err error) {
 	err = listed(text, func(part string) error {
-		if named := logs.Proxies(part); named != nil {
-			all = append(all, named...)
-			return nil
+		for _, named := range [][]netip.Prefix{published.Networks(part), logs.Proxies(part)} {
+			if named != nil {
+				all = append(all, named...)
+				return nil
+			}
 		}
 		p, err := parseNetwork(part)
 		if err != nil {
-			return fmt.Errorf("%w; or cloudflare, fastly or private", err)
+			return fmt.Errorf("%w; or cloudflare, fastly, private, or the name of a file in DOCGAUGE_SITE_RANGES_DIR", err)
 		}
 		all = append(all, p)
 		return nil

@@ -121,7 +121,7 @@ type SourceReaders struct {
 // and pages, not with lines.
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
 	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
-		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
+		dateOf: map[analytics.Date]int{}, repeats: NewRepeats(), leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
 		visits:     map[personSource]int{},
 		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
@@ -147,6 +147,11 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	paths, err := filesOf(paths)
 	if err != nil {
 		return nil, err
+	}
+	if len(paths) > 1 {
+		for _, v := range c.viewers {
+			v.Repeats = c.repeats
+		}
 	}
 	for i, path := range paths {
 		if slices.Contains(paths[:i], path) {
@@ -219,6 +224,7 @@ type counting struct {
 	badLog     int
 	unknown    []string // logs without a line of a known format
 	evidence   Evidence
+	repeats    *Repeats
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
@@ -286,6 +292,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	lines, unparsed, bad, badLog := c.lines, c.leftOut[Unparsed], c.bad, c.badLog
 	for b := range batches {
 		c.add(i, b)
+		c.repeats.Add(i, path, path, b)
 		b.Free()
 	}
 	if err := group.Wait(); err != nil {
@@ -476,6 +483,12 @@ func (c *counting) report(paths []string) *Report {
 	for _, f := range c.Findings(c.evidence, 1) {
 		r.Warnings = append(r.Warnings, f.Text)
 		isProxy = isProxy || f.Name == NoClients
+	}
+	repeated := c.repeats.Findings()
+	for i := range paths {
+		for _, f := range repeated[i] {
+			r.Warnings = append(r.Warnings, f.Text)
+		}
 	}
 	var addresses []*busiest
 	for _, v := range c.viewers {

@@ -86,7 +86,9 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	for _, hosts := range r.hosts {
 		slices.SortStableFunc(hosts, func(a, b host) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
 	}
-	r.proxies, err = parseProxies(s.LogProxies)
+	r.ranges, err = agents.ReadRanges(s.RangesDir, now)
+	check("RANGES_DIR", err)
+	r.proxies, err = parseProxies(s.LogProxies, r.ranges)
 	check("LOG_PROXIES", err)
 	r.exclude, err = parseExclusions(s.Exclude, &r.assets)
 	check("EXCLUDE", err)
@@ -95,8 +97,6 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	}
 	r.agents, err = agents.Load(s.AgentsFile)
 	check("AGENTS_FILE", err)
-	r.ranges, err = agents.ReadRanges(s.RangesDir, now)
-	check("RANGES_DIR", err)
 	return r, errors.Join(problems...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -141,19 +140,9 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 	if err := errors.Join(problems...); err != nil || t.Lines == 0 || small || logs.IsArchive(path) {
 		return err
 	}
-	file, err := os.Open(path)
+	text, err := endOf(path, headSize)
 	if err != nil {
 		return err
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	from := max(0, newest.Size()-headSize)
-	text, err := io.ReadAll(io.NewSectionReader(file, from, headSize))
-	if err != nil {
-		return err
-	}
-	text = text[:bytes.LastIndexByte(text, '\n')+1]
-	if from > 0 { // in the middle of a line
-		text = text[bytes.IndexByte(text, '\n')+1:]
 	}
 	t.parse(parser, text)
 	return nil

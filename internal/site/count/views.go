@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"hash/maphash"
 	"math"
 	"net/http"
 	"net/netip"
@@ -38,6 +39,7 @@ const (
 	Excluded Reason = "excluded" // DOCGAUGE_SITE_EXCLUDE
 	Spoofed  Reason = "spoofed"  // claims to be an agent that its address is not
 	Late     Reason = "late"     // the keys of its month have been destroyed
+	Again    Reason = "again"    // of a request of which another line was counted
 )
 
 // view is one page that one reader got. Where logs are counted once, Readers is the beginning of one hash.
@@ -57,6 +59,8 @@ type Viewer struct {
 	Several bool
 	// All includes views by agents that are not readers, and missed and redirected paths.
 	All bool
+	// Repeats says which views are compared with the views of other logs; nil: none.
+	Repeats *Repeats
 	// Sources says that views by people have the source that they come from.
 	Sources bool
 	// missed has the missed and redirected paths since the last batch, shown the evidence.
@@ -153,7 +157,13 @@ func (v *Viewer) view(l *logs.Line) Reason {
 		if v.All {
 			switch l.Status {
 			case http.StatusNotFound, http.StatusGone:
-				v.miss(l, facts.Missed)
+				if !v.isAgain(l, true) {
+					v.miss(l, facts.Missed)
+				}
+			case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+				if !v.isAgain(l, true) {
+					v.miss(l, facts.Redirected)
+				}
 			}
 		}
 		return Status
@@ -164,6 +174,9 @@ func (v *Viewer) view(l *logs.Line) Reason {
 			v.showAsset(l)
 		}
 		return why
+	}
+	if v.isAgain(l, false) {
+		return Again
 	}
 	var client netip.Addr
 	if isEvent {
@@ -201,6 +214,14 @@ func newView(l *logs.Line) view {
 // answered reports whether the client got what it asked for, or has it.
 func answered(l *logs.Line) bool {
 	return l.Status >= 200 && l.Status <= 299 || l.Status == http.StatusNotModified
+}
+
+// isAgain reports whether a line is of a request of which another line was counted, as a view or as missed.
+func (v *Viewer) isAgain(l *logs.Line, missed bool) bool {
+	if len(l.RequestID) == 0 {
+		return false
+	}
+	return !v.words.requests.add(requestID{maphash.Bytes(requestSeed, l.RequestID), missed})
 }
 
 // locate sets the day and project of a line, and returns its target.
@@ -350,6 +371,9 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	}
 	client, network := networkOf(addr)
 	out.Agent = a.number
+	if l.Status == http.StatusNotModified && !v.proxied {
+		v.evidence.notModified++
+	}
 	if why = v.reader(out, network, a.digest[:]); why == "" && a.agent == nil {
 		v.showPage(l, out, addr, a)
 	}

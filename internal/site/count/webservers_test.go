@@ -224,6 +224,12 @@ func TestWebServers(t *testing.T) {
 			t.Errorf("docs/site.md lacks %s: %v", indented, err)
 		}
 	}
+	hosts, err := os.ReadFile("../../../docs/site-hosts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, asJSON, _ := strings.Cut(string(hosts), "log_format docgauge ")
+	asJSON, _, _ = strings.Cut(asJSON, ";\n")
 	type logged struct {
 		name, format                 string
 		knowsAddress, accept, answer bool
@@ -250,10 +256,10 @@ func TestWebServers(t *testing.T) {
 	}
 	t.Run("nginx", func(t *testing.T) {
 		w := engines.RunNginx(t, root, map[string]string{"combined": "", "main": main, "accepting": accepting,
-			"documented": documented})
+			"documented": documented, "json": asJSON})
 		check(t, w, logged{"combined", "auto", false, false, false}, logged{"main", "auto", true, false, false},
 			logged{"accepting", "nginx:" + accepting, true, true, true},
-			logged{"documented", "nginx:" + documented, true, true, false})
+			logged{"documented", "nginx:" + documented, true, true, false}, logged{"json", "auto", true, true, true})
 	})
 	t.Run("Caddy", func(t *testing.T) {
 		check(t, engines.RunCaddy(t, root, false), logged{"access", "auto", true, true, true})

@@ -157,7 +157,7 @@ func (s *Store) Reopen(ctx context.Context, now time.Time) error {
 // CloseEpoch destroys the key of an epoch, and all ids under it: its segments are written again with
 // ids under a key that nothing keeps. Until the one transaction at the end, nothing has changed. The
 // segments of a day that has a damaged one are removed, and are the error: one that was put back from a
-// backup would have other ids than the other days. The day stays damaged.
+// backup would have other ids than the other days. The day stays damaged, and so does evidence.
 func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -170,13 +170,14 @@ func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) err
 	}
 	again := ForgottenHash()
 	rekey := func(id uint64) uint64 { return again.ID(binary.LittleEndian.AppendUint64(nil, id)) }
-	byDay := map[analytics.Date][]segment{}
+	together := map[part][]segment{}
 	for _, seg := range all {
-		byDay[seg.day] = append(byDay[seg.day], seg)
+		of := part{evidence: seg.evidence, day: seg.day}
+		together[of] = append(together[of], seg)
 	}
 	var old, made, lost []segment
 	var damaged error
-	for _, segs := range byDay {
+	for _, segs := range together {
 		one, err := s.rekey(segs, rekey)
 		if errors.Is(err, ErrDamaged) {
 			damaged, lost = errors.Join(damaged, err), append(lost, segs...)

@@ -2,10 +2,98 @@ package logs
 
 import "bytes"
 
-// open returns the line that is in another one, and the time that the outer one says, 0 if it says none: lines of
-// syslog (RFC 3164, 5424 and with ISO times), journald (short and export), of containers (CRI, docker logs, docker
-// compose logs, kubectl logs --prefix), and Caddy's console. An error is that of a line that has no whole one.
-func open(line []byte) (inside []byte, at int64, err error) {
+// envelope is what a line says of another one that is in it.
+type envelope struct {
+	inside []byte
+	at     int64 // the time; 0 if it says none
+	// stream is the one of the container, o or e; 0 if the line is of none. isPart: the runtime has split the line, and
+	// the rest is in the next ones of the stream.
+	stream byte
+	isPart bool
+}
+
+// open opens lines of syslog (RFC 3164, 5424 and with ISO times), journald (short and export), of containers (CRI,
+// docker logs, docker compose logs, kubectl logs --prefix), and Caddy's console. An error is that of a line that has
+// none in it.
+func open(line []byte) (e envelope, err error) {
+	if e, ok := openCRI(line); ok {
+		return e, nil
+	}
+	e.inside, e.at, err = openOther(line)
+	return e, err
+}
+
+// openCRI opens a line that a container's runtime has written: time, stream, P or F, and a line.
+func openCRI(line []byte) (e envelope, ok bool) {
+	const stream = len("stdout ")
+	at := bytes.IndexByte(line[:min(len(line), len("2006-01-02T15:04:05.000000000+07:00 "))], ' ') + 1
+	if at < len("2006-01-02T15:04:05Z ") || line[10] != 'T' || len(line) < at+stream+len("F ") {
+		return e, false
+	}
+	rest := line[at:]
+	if word := string(rest[:stream]); word != "stdout " && word != "stderr " || rest[stream+1] != ' ' {
+		return e, false
+	}
+	t, _, ok := readTime(line[:at-1])
+	return envelope{rest[stream+2:], t, rest[len("std")], rest[stream] == 'P'}, ok
+}
+
+// dockerPart is the number of bytes that Docker writes as one line, at most.
+const dockerPart = 16 << 10
+
+// isDockerPart reports whether a line that is in an object of Docker goes on in the next one of its stream.
+func isDockerPart(inside []byte) bool {
+	return len(inside) >= dockerPart && inside[len(inside)-1] != '\n'
+}
+
+// outermost returns the envelope of a line of a container, as far as it says the stream and whether the line is a part.
+// A long line of Docker may be taken for one.
+func outermost(line []byte) (e envelope, ok bool) {
+	rest, isDocker := bytes.CutPrefix(line, []byte(`{"log":"`))
+	if !isDocker {
+		return openCRI(line)
+	}
+	end := bytes.LastIndex(rest, []byte(`","stream":"std`))
+	if end < 0 {
+		return e, false
+	}
+	e.stream = rest[end+len(`","stream":"std`)]
+	e.isPart = end >= dockerPart && (rest[end-1] != 'n' || !isEscaped(rest[:end-1]))
+	return e, true
+}
+
+const (
+	// maxParts bounds the parts of lines at the end of a chunk that wait for the rest.
+	maxParts = chunkSize / 2
+	// maxBetween is the number of lines that may be between the parts of a line, of the other stream.
+	maxBetween = 100
+)
+
+// withoutParts returns how many bytes of whole lines are before the parts of a line whose rest is not in the text.
+func withoutParts(text []byte) int {
+	end := len(text)
+	var isWhole [256]bool // the last line of a stream
+	for at, n := len(text), 0; at > 0 && n < maxBetween && !(isWhole['o'] && isWhole['e']); n++ {
+		begin := bytes.LastIndexByte(text[:at-1], '\n') + 1
+		e, ok := outermost(text[begin : at-1])
+		switch {
+		case !ok:
+			n = maxBetween
+		case !e.isPart:
+			isWhole[e.stream] = true
+		case !isWhole[e.stream]:
+			end = begin
+		}
+		at = begin
+	}
+	if len(text)-end > maxParts {
+		return len(text)
+	}
+	return end
+}
+
+// openOther returns the line that is in another one, and the time that the outer one says.
+func openOther(line []byte) (inside []byte, at int64, err error) {
 	if rest, ok := bytes.CutPrefix(line, []byte("MESSAGE=")); ok {
 		return rest, 0, nil
 	}
@@ -30,14 +118,6 @@ func open(line []byte) (inside []byte, at int64, err error) {
 		t, _, ok := readTime(word)
 		if !ok {
 			return nil, 0, nil
-		}
-		for _, stream := range [...]string{"stdout ", "stderr "} {
-			if after, ok := bytes.CutPrefix(rest, []byte(stream)); ok && len(after) > 2 && after[1] == ' ' {
-				if after[0] == 'P' {
-					return nil, 0, errPart
-				}
-				return after[2:], t, nil
-			}
 		}
 		if inside, ok := afterTag(rest); ok {
 			return inside, t, nil

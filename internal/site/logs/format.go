@@ -90,6 +90,14 @@ type Parser struct {
 	columns *columns
 	scratch []byte
 	opened  [maxEnvelopes][]byte
+	// parts are the parts of a line that a container's runtime has split, by stream: stdout and stderr.
+	parts [2]lineParts
+}
+
+// lineParts are the parts of a line before its last one.
+type lineParts struct {
+	text []byte
+	n    int
 }
 
 // Parser returns a parser of lines of the format.
@@ -105,8 +113,10 @@ func (f Format) Parser() *Parser {
 // Fields returns the #Fields line that rules the next lines.
 func (p *Parser) Fields() string { return p.fields }
 
-// SetFields sets the #Fields line that rules the next lines, as [Lines.Fields] has it; empty: none does.
+// SetFields sets the #Fields line that rules the next lines, as [Lines.Fields] has it; empty: none does. They do not
+// continue a line before them.
 func (p *Parser) SetFields(line string) {
+	p.EndParts()
 	if line == p.fields {
 		return
 	}
@@ -116,8 +126,38 @@ func (p *Parser) SetFields(line string) {
 	}
 }
 
+// EndParts returns the number of parts of lines whose last part has not come, and forgets them.
+func (p *Parser) EndParts() (n int) {
+	for i := range p.parts {
+		n += p.parts[i].n
+		p.parts[i] = lineParts{text: p.parts[i].text[:0]}
+	}
+	return n
+}
+
+// joined returns the whole line of which an envelope has the last part; ok is false if it has another one.
+func (p *Parser) joined(e envelope) (line []byte, ok bool) {
+	if e.stream == 0 {
+		return e.inside, true
+	}
+	parts := &p.parts[e.stream>>1&1] // o or e
+	if e.isPart || parts.n > 0 {
+		if len(parts.text) > chunkSize { // as ReadLines never has them
+			parts.text = parts.text[:0]
+		}
+		parts.text, parts.n = append(parts.text, e.inside...), parts.n+1
+		if e.isPart {
+			return nil, false
+		}
+		e.inside = parts.text
+		*parts = lineParts{text: parts.text[:0]}
+	}
+	return e.inside, true
+}
+
 // Parse reads a line without its end into a Line. An error says which part does not follow the
-// format. A line that only describes the log, or a request that no client has made, is neither.
+// format. A line that only describes the log, a part of one that goes on in the next lines, or a request that no client
+// has made, is neither.
 func (p *Parser) Parse(line []byte, into *Line) (ok bool, err error) {
 	line = bytes.TrimPrefix(bytes.TrimLeft(line, "\x00"), []byte("\ufeff"))
 	if len(line) > 0 && line[0] == '#' {
@@ -199,12 +239,16 @@ func (p *Parser) parse(line []byte, into *Line, depth int) error {
 		}
 	}
 	if depth < maxEnvelopes {
-		inside, at, err := open(line)
+		e, err := open(line)
 		if err != nil {
 			return err
 		}
+		inside, ok := p.joined(e)
+		if !ok {
+			return errDescription
+		}
 		if len(inside) > 0 {
-			return p.parseInside(inside, at, into, depth+1)
+			return p.parseInside(inside, e.at, into, depth+1)
 		}
 	}
 	if p.columns != nil {
@@ -237,12 +281,24 @@ func (p *Parser) parseJSON(line []byte, into *Line, depth int) error {
 	switch {
 	case err != nil && !errors.Is(err, errRequest) && !errors.Is(err, errTime):
 		return err
+	case o.isVercel && errors.Is(err, errRequest): // a message, which may be anything
+		return errDescription
+	case o.isVercel:
+		into.RequestID = o.id
 	case len(into.Reader) > 0 && len(into.Kind) > 0:
 		p.Form = "events"
 		return parseEvent(line, into)
 	case err != nil && len(o.inner) > 0 && depth < maxEnvelopes:
-		p.opened[depth] = append(p.opened[depth][:0], bytes.TrimRight(o.inner, "\r\n")...)
-		return p.parseInside(p.opened[depth], into.Time, into, depth+1)
+		e := envelope{inside: o.inner, at: into.Time}
+		if name, isContainer := bytes.CutPrefix(o.stream, []byte("std")); isContainer && len(name) > 0 {
+			e.stream, e.isPart = name[0], isDockerPart(o.inner)
+		}
+		inside, ok := p.joined(e)
+		if !ok {
+			return errDescription
+		}
+		p.opened[depth] = append(p.opened[depth][:0], bytes.TrimRight(inside, "\r\n")...)
+		return p.parseInside(p.opened[depth], e.at, into, depth+1)
 	case len(o.source) > 0 && string(o.source) != "eyeball":
 		return errDescription
 	case bytes.HasPrefix(into.Event, []byte("docs.content.")):

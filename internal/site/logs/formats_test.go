@@ -287,6 +287,8 @@ var allFormats = []format{
 	{name: "CRI", source: "kubernetes.io, CRI logging format", lacksHost: true, line: func(h hit) string {
 		return h.at.Format("2006-01-02T15:04:05.000000000Z") + " stdout F " + combinedLine(h)
 	}},
+	{name: "CRI, split", source: "kubernetes.io, CRI logging format: P and F", lacksHost: true, line: criParts},
+	{name: "Docker, split", mode: true, source: "github.com/moby/moby, daemon/logger/copier.go: 16 KiB", line: dockerParts},
 	{name: "kubectl --prefix", mode: true, source: "kubernetes.io, kubectl logs", line: func(h hit) string {
 		return "[pod/caddy-5d/caddy] " + caddyRequest(h)
 	}},
@@ -318,6 +320,24 @@ func vercelLine(h hit) string {
 		`"statusCode":500,"proxy":{"timestamp":%d,"method":"GET","host":%q,"path":%q,"userAgent":[%s],"statusCode":%d,`+
 		`"clientIp":%q,"scheme":"https","referer":%s,"responseByteSize":%d}}`, h.at.UnixMilli(), h.host, h.path,
 		quoted(h.agent), h.status, h.client, quoted(h.referrer), h.bytes)
+}
+
+// criParts is a line that the runtime has split.
+func criParts(h hit) string {
+	begin, line := h.at.Format("2006-01-02T15:04:05.000000000Z")+" stdout ", combinedLine(h)
+	return begin + "P " + line[:30] + "\n" + begin + "P " + line[30:70] + "\n" + begin + "F " + line[70:]
+}
+
+// dockerParts is a line that Docker has split, in the middle of a header.
+func dockerParts(h hit) string {
+	line := strings.Replace(caddyRequest(h), `"headers":{`, `"headers":{"X-Long":["`+strings.Repeat("é", dockerPart/2)+`"],`, 1) + "\n"
+	var parts []string
+	for len(line) > 0 {
+		part := line[:min(len(line), dockerPart)]
+		parts = append(parts, fmt.Sprintf(`{"log":%s,"stream":"stdout","time":%q}`, quoted(part), h.iso()))
+		line = line[len(part):]
+	}
+	return strings.Join(parts, "\n")
 }
 
 func haproxyLine(h hit, at time.Time) string {
@@ -470,6 +490,83 @@ func TestKnownFormats(t *testing.T) {
 	}
 }
 
+// TestParts: a line that a container's runtime has split is read once its last part is there, wherever a chunk, a poll
+// or a restart is between them, and whatever the other stream writes; what never ends is counted.
+func TestParts(t *testing.T) {
+	hits := truth()
+	other := "2026-11-01T00:00:00Z stderr F _PID=77\n"
+	var text strings.Builder
+	for i, h := range hits {
+		text.WriteString(strings.Replace(criParts(h)+"\n", "\n", "\n"+strings.Repeat(other, i%3), 1))
+	}
+	f := format{lacksHost: true}
+	want := f.want(hits)
+	w := newWatch(t, "a.log")
+	var got []string
+	at := 0
+	for i := range text.Len() {
+		if text.String()[i] != '\n' && i%97 > 0 {
+			continue
+		}
+		w.write("a.log", text.String()[:i+1])
+		_, err := w.poll()
+		w.check(err)
+		for _, c := range w.chunks {
+			got = append(got, f.read(t, f.parser(t), c.Lines)...)
+		}
+		if at++; at%5 == 0 {
+			w.restart()
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("followed: %s", diff)
+	}
+
+	// Chunks end anywhere.
+	var long strings.Builder
+	n := 0
+	for ; long.Len() < 3*chunkSize; n++ {
+		long.WriteString(dockerParts(hits[n%60]) + "\n" + criParts(hits[n%60]) + "\n")
+	}
+	n, chunks := 2*n, 0
+	err := ReadLines(strings.NewReader(long.String()), Part{First: 1}, func(c Lines) error {
+		chunks++
+		p := f.parser(t)
+		n -= len(f.read(t, p, c))
+		if n := p.EndParts(); n > 0 {
+			t.Errorf("chunk %d has %d parts", chunks, n)
+		}
+		return nil
+	})
+	if err != nil || n != 0 || chunks < 3 {
+		t.Errorf("%d lines more, in %d chunks; %v", n, chunks, err)
+	}
+
+	// A part without an end holds up no others for ever.
+	endless := strings.Repeat("2026-11-01T00:00:00Z stdout P "+strings.Repeat("x", 16<<10)+"\n", 200)
+	parts := 0
+	err = ReadLines(strings.NewReader(endless), Part{First: 1, Open: true}, func(c Lines) error {
+		p := f.parser(t)
+		if got := f.read(t, p, c); len(got) > 0 {
+			t.Error(got)
+		}
+		parts += p.EndParts()
+		return nil
+	})
+	if err != nil || parts < 150 {
+		t.Errorf("%d parts, %v", parts, err)
+	}
+
+	// A line that is as long as a part is none.
+	short := caddyRequest(hits[0])
+	full := strings.Replace(short, `"headers":{`, `"headers":{"X":["`+
+		strings.Repeat("x", dockerPart-len(short)-len(`"X":[""],`)-len("\n"))+`"],`, 1)
+	full = fmt.Sprintf(`{"log":%s,"stream":"stdout","time":%q}`, quoted(full+"\n"), hits[0].iso()) + "\n"
+	if got := f.read(t, f.parser(t), Lines{Text: []byte(full + full)}); len(got) != 2 {
+		t.Errorf("%q, want two lines", got)
+	}
+}
+
 // TestNeighbours: whatever is before, between and after the lines of a log, they are read as they are: lines of other
 // formats, and any bytes.
 func TestNeighbours(t *testing.T) {
@@ -501,7 +598,7 @@ func TestNeighbours(t *testing.T) {
 						}
 					}
 					for line := range bytes.Lines(junk) {
-						if line = bytes.TrimRight(line, "\r\n"); !bytes.HasPrefix(line, []byte(fieldsPrefix)) {
+						if line = bytes.TrimRight(line, "\r\n"); !rules(line) {
 							_, _ = p.Parse(line, &l) // whatever it is
 						}
 					}
@@ -527,15 +624,21 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
+// rules reports whether a line says what the next ones are: columns, or the rest of a line.
+func rules(line []byte) bool {
+	e, ok := outermost(line)
+	return bytes.HasPrefix(line, []byte(fieldsPrefix)) || ok && e.isPart || bytes.Contains(line, []byte(" P "))
+}
+
 // FuzzNeighbours: the same with bytes that a fuzzer finds.
 func FuzzNeighbours(f *testing.F) {
 	f.Add([]byte(`a - - [x] "y"`), []byte("{}"))
 	hits := truth()[:1]
 	f.Fuzz(func(t *testing.T, before, between []byte) {
 		for _, format := range allFormats {
-			if format.whole != nil || bytes.Contains(before, []byte(fieldsPrefix)) ||
-				bytes.Contains(between, []byte(fieldsPrefix)) {
-				continue // it would rule what follows
+			if format.whole != nil || bytes.Contains(before, []byte(fieldsPrefix)) || rules(before) ||
+				bytes.Contains(between, []byte(fieldsPrefix)) || rules(between) {
+				continue
 			}
 			text := bytes.Join([][]byte{before, []byte(format.text(hits)), between, []byte(format.line(hits[0]))}, []byte("\n"))
 			p := format.parser(t)

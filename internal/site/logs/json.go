@@ -36,7 +36,7 @@ var jsonForms = []struct{ name, keys string }{
 		bytes=bytes_sent`},
 	{"vercel", `time=proxy.timestamp time=timestamp? client=proxy.clientIp host=proxy.host host=host? method=proxy.method
 		path=proxy.path path=path? status=proxy.statusCode status=statusCode? agent=proxy.userAgent referrer=proxy.referer
-		bytes=proxy.responseByteSize`},
+		bytes=proxy.responseByteSize deployed=deploymentId id=requestId`},
 	{"netlify", `time=timestamp? client=client_ip? method=method? path=url? status=status_code? agent=user_agent?
 		type=content_type? referrer=referrer`},
 	{"fastly", `time=timestamp? client=client_ip? host=host? method=request_method path=url? status=response_status?
@@ -66,7 +66,7 @@ var jsonForms = []struct{ name, keys string }{
 		agent=userAgent? agent=ua? accept=accept? type=contentType? reader=visitor kind=kind referrer=referer? bytes=bytes?
 		mode=sec_fetch_mode?`},
 	// Lines in lines: of Docker, Fluent Bit, journald, Logstash, Google.
-	{"", `line=log line=message line=MESSAGE line=textPayload time=__REALTIME_TIMESTAMP?`},
+	{"", `line=log stream=stream line=message line=MESSAGE line=textPayload time=__REALTIME_TIMESTAMP?`},
 }
 
 // node is a step into an object: what its keys mean.
@@ -262,13 +262,18 @@ type object struct {
 	forms  uint32 // that have all keys so far
 	inner  []byte // a line in the line
 	source []byte // of the request
+	stream []byte // of a container
+	id     []byte // of the request
+	// isVercel: the line is of a drain of Vercel.
+	isVercel bool
 }
 
 // parse reads a line. It returns errRequest for an object that lacks what a request has.
 func (o *object) parse(line []byte, into *Line) error {
 	*into = Line{}
 	o.into, o.text, o.pos, o.scratch = into, line, 0, o.scratch[:0]
-	o.strong, o.forms, o.inner, o.source = 0, 1<<len(jsonForms)-1, nil, nil
+	o.strong, o.forms, o.inner, o.source, o.stream = 0, 1<<len(jsonForms)-1, nil, nil, nil
+	o.id, o.isVercel = nil, false
 	if o.next() != '{' {
 		return errJSON
 	}
@@ -311,6 +316,15 @@ func (o *object) set(at *node, value []byte) error {
 	switch bit := uint64(1) << f; {
 	case f == inner:
 		o.inner = value
+		return nil
+	case f == stream:
+		o.stream = value
+		return nil
+	case f == deployed:
+		o.isVercel = true
+		return nil
+	case f == requestID:
+		o.id = value
 		return nil
 	case f == source:
 		o.source = value

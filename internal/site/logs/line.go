@@ -34,6 +34,9 @@ type Line struct {
 	Prefetch  bool // a header of the request says that it is made in advance
 	Script    bool // a header of the request says that a script of Next.js makes it
 
+	// RequestID is that of the request, where several lines may be of one: Vercel writes one a message.
+	RequestID []byte
+
 	// An event names what other lines are asked for.
 	Event   []byte // of the platform: docs.content.view or docs.content.md.view
 	Reader  []byte // of the sandbox
@@ -53,7 +56,6 @@ var (
 	errJSON    = errors.New("is not one JSON object")
 	errColumns = errors.New("columns: want as many as the #Fields line names")
 	errRequest = errors.New("is no request: want a time, a client and a path")
-	errPart    = errors.New("is a part of a line that the container's runtime has split")
 )
 
 // field is a part of a line.
@@ -88,6 +90,9 @@ const (
 	kind
 	inner    // a line in the line
 	source   // of Cloudflare's requests
+	stream   // of a container
+	deployed // a deployment of Vercel, which every line of its drains names
+	requestID
 	number   // digits, dots and dashes
 	ourSize  // of the answer, a number or a dash for 0
 	word     // without a space
@@ -104,7 +109,8 @@ var fieldNames = map[string]field{
 }
 
 var ourFieldNames = map[string]field{
-	"peer": peer, "event": event, "reader": visitor, "kind": kind, "line": inner, "source": source,
+	"peer": peer, "event": event, "reader": visitor, "kind": kind, "line": inner, "source": source, "stream": stream, "deployed": deployed,
+	"id": requestID,
 }
 
 // purposeHeaders are headers of requests that say what they are for: the browser's, and Next.js's.

@@ -229,6 +229,8 @@ func ReadLines(r io.Reader, p Part, each func(Lines) error) error {
 		whole := bytes.LastIndexByte(text, '\n') + 1
 		if isEnd && !p.Open {
 			whole = len(text)
+		} else if whole > 0 {
+			whole = withoutParts(text[:whole])
 		}
 		if isLong {
 			at := bytes.IndexByte(text, '\n') + 1

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -33,7 +35,7 @@ const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefo
 
 func rulesOf(t *testing.T, s count.Settings) *count.Rules {
 	t.Helper()
-	s.LogFormat = "auto"
+	s.LogFormat = cmp.Or(s.LogFormat, "auto")
 	r, err := count.ParseRules(s, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +195,7 @@ func (w *world) close(caughtUp bool) {
 // check compares a window.
 func (w *world) check(from, to analytics.Date) {
 	w.t.Helper()
-	got, err := w.store.CountVisitors(w.t.Context(), count.DefaultProject, from, to)
+	got, err := w.store.CountVisitors(w.t.Context(), count.DefaultProject, from, to, analytics.Claimed)
 	w.ok(err)
 	pages := map[string]map[string]bool{"": {}}
 	for _, r := range w.counted {
@@ -343,7 +345,7 @@ func TestPollsForget(t *testing.T) {
 	}
 	for range 3 {
 		_, err := beside.CountVisitors(t.Context(), count.DefaultProject,
-			analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
+			analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1), analytics.Claimed)
 		w.ok(err)
 		w.now = w.now.AddDate(0, 0, 30)
 		w.poll()
@@ -390,6 +392,66 @@ func TestFindings(t *testing.T) {
 	check(other, 1, 1)
 	write(2*recentEvidence, ` "-" "Mozilla/5.0 Firefox/120.0"`)
 	check(other, 0, 1)
+}
+
+// TestRepeated: two live logs with the same lines are found, once; a log that is rotated, copied, emptied or compressed
+// is the same log.
+func TestRepeated(t *testing.T) {
+	w := newWorld(t, 11, time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC))
+	w.silent = true
+	other := filepath.Join(w.dir, "other.log")
+	w.ok(os.WriteFile(other, nil, 0o600))
+	w.start()
+	var said bytes.Buffer
+	w.session.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	check := func(step string, is, warned int) {
+		t.Helper()
+		w.poll()
+		all, _ := w.session.Sources()
+		var found []string
+		for _, s := range all {
+			for _, f := range s.Findings {
+				found = append(found, s.Name+": "+f.Name)
+			}
+		}
+		if !slices.Equal(found, []string{other + ": repeated"}[:is]) ||
+			strings.Count(said.String(), "too, so that their requests count twice") != warned {
+			t.Errorf("%s: %q, want %d and %d warnings\n%s", step, found, is, warned, &said)
+		}
+	}
+	copyTo := func(path string) {
+		text, err := os.ReadFile(w.log())
+		w.ok(err)
+		w.ok(os.WriteFile(path, text, 0o600))
+	}
+	day := analytics.DateOf(w.now)
+	w.write(day, 100)
+	check("written", 0, 0)
+	w.rotate()
+	w.write(day, 100)
+	check("renamed", 0, 0)
+	copyTo(w.log() + ".copy.log")
+	copyTo(w.log() + "-20260110")
+	check("copied", 0, 0)
+	w.ok(os.Truncate(w.log(), 0))
+	check("emptied", 0, 0)
+	w.write(day, 100)
+	check("written again", 0, 0)
+	w.ok(exec.CommandContext(t.Context(), "gzip", w.log()+".1").Run())
+	check("compressed", 0, 0)
+	w.stop()
+	w.start()
+	w.session.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	check("started again", 0, 0)
+	w.write(day, 300)
+	copyTo(other)
+	check("a second log", 1, 1)
+	w.write(day, 1)
+	copyTo(other)
+	check("and more of it", 1, 1)
+	w.now = w.now.Add(48 * time.Hour)
+	w.write(day+2, 20)
+	check("two days later", 0, 1)
 }
 
 // TestCollectingFails: what keeps the logs from being collected is said by the metrics and the readiness.

@@ -24,6 +24,7 @@ type session struct {
 	*Collector
 	follower *logs.Follower
 	words    *count.Vocabulary
+	repeats  *count.Repeats // locked guards it
 	// The numbers of words that are durable.
 	durablePages, durableAgents, durableReferrals int
 
@@ -54,7 +55,8 @@ type session struct {
 // job is a chunk to be parsed.
 type job struct {
 	source int
-	name   string // of the file
+	key    string // of the file
+	name   string
 	chunk  logs.Lines
 }
 
@@ -79,12 +81,12 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Collector: c, words: count.NewVocabulary(), parser: c.rules.Parser(),
+	s := &session{Collector: c, words: count.NewVocabulary(), repeats: count.NewRecentRepeats(), parser: c.rules.Parser(),
 		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
-	s.words.Restore(r.Pages, r.Agents, nil, c.projects)
-	s.durablePages, s.durableAgents = len(r.Pages), len(r.Agents)
+	s.words.Restore(r.Pages, r.Agents, r.Referrals, c.projects)
+	s.durablePages, s.durableAgents, s.durableReferrals = len(r.Pages), len(r.Agents), len(r.Referrals)
 	for i, src := range c.sources {
 		s.sources[i] = facts.Source{Name: src.Where, Lines: map[string]int64{}}
 		for _, known := range r.Sources {
@@ -101,7 +103,8 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	for range runtime.GOMAXPROCS(0) {
 		v := count.NewViewer(s.rules, s.words, 0, 0)
 		w := &worker{s, v, s.rules.Parser(), map[projectMonth]*epochKeys{}}
-		v.Several, v.All, v.Sources, v.Identify = len(s.projects) > 1, true, true, w.inEpochs
+		v.Several, v.All, v.Sources = len(s.projects) > 1, true, true
+		v.Identify, v.Repeats = w.inEpochs, s.repeats
 		s.workers = append(s.workers, w)
 	}
 	return s, nil
@@ -231,7 +234,7 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	}
 	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
-		s.jobs <- job{c.Source, c.Name, c.Lines}
+		s.jobs <- job{c.Source, c.Key, c.Name, c.Lines}
 	}
 	if !full {
 		return nil
@@ -283,6 +286,7 @@ func (w *worker) run(j job) {
 	w.batch.Views = append(append(w.batch.Views, b.Views...), b.Missed...)
 	w.batch.Shown = append(w.batch.Shown, b.Shown...)
 	w.evidence[j.source].AddRecent(b.Evidence, recentEvidence)
+	w.repeats.Add(j.source, j.key, j.name, b)
 	src := &w.sources[j.source]
 	if n := b.LeftOut[count.Late]; n > 0 && src.Lines[string(count.Late)] == 0 {
 		w.Logger.Warn("lines of months that are closed are not counted: the log was added, or got them, after that; "+
@@ -338,13 +342,18 @@ func (s *session) commit(ctx context.Context) error {
 
 // show makes what is durable visible.
 func (s *session) show() {
+	repeated := s.repeats.Findings()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, src := range s.sources {
 		src.Lines = maps.Clone(src.Lines)
 		s.status[i].Source = src
 		before := s.status[i].Findings
-		s.status[i].Findings = s.rules.Findings(s.evidence[i], leastEvidence)
+		s.status[i].Findings = append(s.rules.Findings(s.evidence[i], leastEvidence), repeated[i]...)
+		// Where claimed browsers count, none needs evidence.
+		s.status[i].Findings = slices.DeleteFunc(s.status[i].Findings, func(f count.Finding) bool {
+			return f.Name == count.NoEvidence && !f.Ruins
+		})
 		for _, f := range s.status[i].Findings {
 			if !slices.ContainsFunc(before, func(old count.Finding) bool { return old.Name == f.Name }) {
 				s.Logger.Warn("the numbers of a log may be wrong", "log", src.Name, "finding", f.Text)
