@@ -57,12 +57,21 @@ func rich() view.Snapshot {
 			Totals: analytics.Totals{Human: 12, AI: 7, Total: 18}, ReadAt: noon.Add(-time.Minute),
 		}},
 		Others: []view.RowsWindow{{
-			Revision: ofAgents(revision("prj_a", analytics.Day, 6, 7, 9)), More: 2, Rows: records(
-				analytics.AgentRow{Agent: "browser", Class: "human", Audience: analytics.Human, Visitors: 70, Requests: 210},
-				analytics.AgentRow{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 20, Requests: 400},
+			Revision: of(analytics.AgentsReport, revision("prj_a", analytics.Day, 6, 7, 9)), More: 2, Rows: records(
+				analytics.AgentRow{Agent: "browser", Class: "human", Audience: analytics.Human, Visitors: 70, Requests: 210,
+					Bytes: 8_400_000},
+				analytics.AgentRow{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 20, Requests: 400,
+					Markdown: 300, Bytes: -1},
 				analytics.AgentRow{Agent: "curl", Class: "tool", Audience: analytics.AI, Visitors: 3, Requests: 3},
 				analytics.AgentRow{Agent: "curl", Class: "tool", Audience: "neither", Visitors: 4, Requests: 9},
 			),
+		}, {
+			Revision: of(analytics.SourcesReport, revision("prj_a", analytics.Day, 6, 7, 9)), Rows: records(
+				analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: analytics.BrowserAgent, Visitors: 12, Requests: 15},
+				analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: analytics.UnconfirmedAgent, Visitors: 1, Requests: 1},
+			),
+		}, {
+			Revision: of(analytics.ViewsReport, revision("prj_a", analytics.Day, 6, 7, 9)),
 		}},
 		Due: []view.Due{
 			{Project: "prj_a", Report: analytics.AgentsReport, Granularity: analytics.Day, Reason: "missing", Count: 1},
@@ -300,8 +309,8 @@ func value(m *dto.Metric) float64 {
 	return -1
 }
 
-func ofAgents(rev analytics.Revision) analytics.Revision {
-	rev.Report = analytics.AgentsReport
+func of(report analytics.Report, rev analytics.Revision) analytics.Revision {
+	rev.Report = report
 	return rev
 }
 

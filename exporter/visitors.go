@@ -92,7 +92,9 @@ var reportFamilies = func() (all []Metric) {
 				"project window "+strings.Join(s.Names(analytics.Text), " "), help+cached,
 				ofReport(report, func(w view.RowsWindow, emit emit) {
 					for _, row := range w.Rows {
-						emit(float64(row.Counts[i]), row.Texts[1:len(s.Names(analytics.Text))+1]...)
+						if row.Counts[i] >= 0 { // else it is not known
+							emit(float64(row.Counts[i]), row.Texts[1:len(s.Names(analytics.Text))+1]...)
+						}
 					}
 				})))
 		}

@@ -330,6 +330,9 @@ func (p *planner) asked(source Source, from, to analytics.Date) (items []Item, a
 	}
 	for _, spec := range p.specs {
 		of := Wanted{source, spec}
+		if !of.Report.HasWindows(of.Granularity) {
+			continue
+		}
 		for w := range Within(spec.Granularity, from, to) {
 			all++
 			item, revision, known := p.item(of, w)
@@ -426,7 +429,7 @@ func newPlanner(in Input) *planner {
 // data; while it has none, the newest.
 func (p *planner) windows(of Wanted) iter.Seq[analytics.Window] {
 	return func(yield func(analytics.Window) bool) {
-		if p.lacks(of.Source) {
+		if p.lacks(of.Source) || !of.Report.HasWindows(of.Granularity) {
 			return
 		}
 		g := of.Granularity

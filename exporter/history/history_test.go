@@ -75,7 +75,7 @@ func TestText(t *testing.T) {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	lines := int64(strings.Count(got.String(), "\ndocgauge_"))
-	if want := (history.Counts{Windows: 6, Series: 49, Samples: lines}); summary != want {
+	if want := (history.Counts{Windows: 6, Series: 53, Samples: lines}); summary != want {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
 }

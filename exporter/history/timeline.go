@@ -20,7 +20,7 @@ type span struct {
 	*analytics.Revision
 	from, to int64
 	// previous is the window that it is compared with, shown or not; nil: the archive
-	// lacks it.
+	// lacks it, or it counts people by another mode.
 	previous *analytics.Revision
 	rows     []analytics.Record // the first ones of analytics.Shape.Top
 	more     int                // how many others it has
@@ -55,7 +55,7 @@ func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
 		}
 		former := rev.Key
 		former.Window = rev.Granularity.ComparedWith(rev.Window)
-		if at, found := slices.BinarySearchFunc(revs, former, compareEnds); found {
+		if at, found := slices.BinarySearchFunc(revs, former, compareEnds); found && revs[at].Comparable(*rev) {
 			s.previous = &revs[at]
 		}
 		if n := len(all); n == 0 || compareSeries(all[n-1][0].Key, rev.Key) != 0 {

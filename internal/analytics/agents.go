@@ -7,27 +7,14 @@ import "fmt"
 // audiences.
 type AgentRow struct {
 	Path     string   `json:"path" about:"Empty: the whole site, of paths that are there."`
-	Agent    string   `json:"agent" about:"People are the agent browser."`
+	Agent    string   `json:"agent" about:"People are browser with evidence of a browser, else unconfirmed."`
 	Class    string   `json:"class"`
 	Audience Audience `json:"audience"`
 	Found    bool     `json:"found" about:"False: the path was asked for and is not there."`
 	Visitors int64    `json:"visitors" about:"Unique readers do not add up over days, paths or audiences."`
 	Requests int64    `json:"requests" about:"Of an agent that its vendor hosts they say more than its readers, few addresses."`
-}
-
-// Bounds returns an error if the visitors of the site in the same window, human and ai, are not between
-// the readers of its largest agent and those of all its agents together.
-func (s Sum) Bounds(site Totals) error {
-	for _, of := range [...]struct {
-		name                   string
-		largest, visitors, sum int64
-	}{{"human", s.Largest.Human, site.Human, s.Added.Human}, {"ai", s.Largest.AI, site.AI, s.Added.AI}} {
-		if of.visitors < of.largest || of.visitors > of.sum {
-			return fmt.Errorf("%d %s visitors, and its %s agents have %d readers at most and %d together", of.visitors,
-				of.name, of.name, of.largest, of.sum)
-		}
-	}
-	return nil
+	Markdown int64    `json:"markdown" about:"Requests that were answered as Markdown."`
+	Bytes    int64    `json:"bytes" about:"Bytes that were sent; -1 if the log does not say." least:"-1"`
 }
 
 // Compare orders rows as the report has them.
@@ -46,38 +33,4 @@ func checkAgent(r Record) error {
 		return nil
 	}
 	return fmt.Errorf("agent %q: the site has no row of paths that were not found", r.Texts[1])
-}
-
-// countSite counts the rows of a window of a report with rows of the site, in their order: those, without a path, come
-// first. Sum.Rows counts the rows with a path. Sum.Implausible counts rows with fewer than 0 visitors, or with more
-// than the site has by the same key; also, where the report counts requests, rows with fewer of these than visitors.
-// Where the report has an audience, Sum.Largest and Sum.Added are over the rows of the site, and their Total is 0: see
-// [Sum.Bounds].
-func (s *Shape) countSite(sum *Sum) func(Record) {
-	site := map[[maxTexts]string]int64{} // visitors, by the texts of the key
-	return func(r Record) {
-		visitors := r.Counts[s.rank]
-		plausible := visitors >= 0 && (s.requests < 0 || r.Counts[s.requests] >= visitors)
-		of := s.textKey(r)
-		if r.Path() == "" {
-			site[of] = visitors
-			if s.audience >= 0 {
-				sum.bound(Audience(r.Texts[s.audience]), visitors)
-			}
-		} else {
-			sum.Rows++
-			plausible = plausible && (!s.IsFound(r) || visitors <= site[of])
-		}
-		sum.doubt(r, plausible)
-	}
-}
-
-// bound takes in the readers of an agent on the site.
-func (s *Sum) bound(by Audience, readers int64) {
-	switch by {
-	case Human:
-		s.Largest.Human, s.Added.Human = max(s.Largest.Human, readers), addUpTo(s.Added.Human, readers)
-	case AI:
-		s.Largest.AI, s.Added.AI = max(s.Largest.AI, readers), addUpTo(s.Added.AI, readers)
-	}
 }

@@ -30,8 +30,11 @@ type Totals struct {
 }
 
 // Fields are the counts, in the order of the columns.
-func (t *Totals) Fields() []*int64 {
-	v := reflect.ValueOf(t).Elem()
+func (t *Totals) Fields() []*int64 { return CountsOf(t) }
+
+// CountsOf returns the fields of a struct of counts.
+func CountsOf[S any](counts *S) []*int64 {
+	v := reflect.ValueOf(counts).Elem()
 	fields := make([]*int64, v.NumField())
 	for i := range fields {
 		fields[i] = v.Field(i).Addr().Interface().(*int64)
@@ -109,6 +112,8 @@ type Revision struct {
 	// page but the last was full.
 	Verified bool   `json:"verified"`
 	Totals   Totals `json:"totals"`
+	// Humans is the mode by which the service counted.
+	Humans Humans `json:"humans,omitempty"`
 	// Rows is the number of rows, or TotalsOnlyRows.
 	Rows int64 `json:"row_count"`
 	// ExportedAt is when the first page was requested, UTC, in microseconds.
@@ -129,6 +134,12 @@ func (r Revision) Same(other Revision) bool {
 	sameTime := r.ExportedAt.Truncate(time.Microsecond).Equal(other.ExportedAt.Truncate(time.Microsecond))
 	r.ExportedAt, other.ExportedAt = time.Time{}, time.Time{}
 	return sameTime && r == other
+}
+
+// Comparable reports whether the visitors of r and other are counted by one mode: other people cannot be compared. The
+// rows of other reports than visitors do not depend on the mode.
+func (r Revision) Comparable(other Revision) bool {
+	return r.Report != VisitorsReport || r.Humans == other.Humans
 }
 
 // State is settled, or provisional while the numbers can still change.
@@ -178,6 +189,8 @@ type Page struct {
 	// DataFrom is the first day of which the service has data of the project, NoData without any; nil where it does
 	// not say.
 	DataFrom *Date
+	// Humans is the mode by which the service counts.
+	Humans Humans
 }
 
 // NoData is after every day.
@@ -187,6 +200,7 @@ const NoData = Date(math.MaxInt32)
 type OpenWindow struct {
 	Key
 	Totals Totals    `json:"totals"`
+	Humans Humans    `json:"humans,omitempty"`
 	ReadAt time.Time `json:"read_at"`
 }
 

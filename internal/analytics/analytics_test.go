@@ -143,7 +143,7 @@ func TestAgentSum(t *testing.T) {
 	}
 	sum := added(site, fine, missed, few, many)
 	for ai, fits := range map[int64]bool{2: false, 3: true, 4: false} {
-		if err := sum.Bounds(Totals{AI: ai}); (err == nil) != fits {
+		if err := AgentsReport.Shape().CheckBounds(*sum, Totals{AI: ai}, ""); (err == nil) != fits {
 			t.Errorf("%d visitors: %v", ai, err)
 		}
 	}

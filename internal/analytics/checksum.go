@@ -31,22 +31,27 @@ type Sum struct {
 	// Added holds the sums over all pages, at most [math.MaxInt64] each. They do not count
 	// visitors, because a visitor is counted once on each page: see [Sum.Covers].
 	Added Totals
+	// Confirmed is the number of people on the site that showed evidence, where the report has agents.
+	Confirmed int64
+	// People is the sum, modulo 2^64, of the SipHash of each path times its people. Reports of the same window have the
+	// same sum if they have the same people on each path: human visitors, or readers of agents with the audience human.
+	People Checksum
 	// Implausible counts the rows whose counts contradict each other (see
-	// [Totals.Plausible]); Example is the first path of them.
+	// [Shape.Plausible]); Example is the first path of them.
 	Implausible int64
 	Example     string
 }
 
 // countTotals counts rows whose counts are [Totals].
-func countTotals(s *Sum) func(Record) {
-	largest, added := s.Largest.Fields(), s.Added.Fields()
+func (s *Shape) countTotals(sum *Sum) func(Record) {
+	largest, added := sum.Largest.Fields(), sum.Added.Fields()
 	return func(r Record) {
-		s.Rows++
+		sum.Rows++
 		for i := range largest {
 			*largest[i] = max(*largest[i], r.Counts[i])
 			*added[i] = addUpTo(*added[i], r.Counts[i])
 		}
-		s.doubt(r, Totals{Human: r.Counts[0], AI: r.Counts[1], Total: r.Counts[2]}.Plausible())
+		sum.doubt(r, s.Plausible(Totals{Human: r.Counts[0], AI: r.Counts[1], Total: r.Counts[2]}))
 	}
 }
 
@@ -75,6 +80,11 @@ func (r Revision) LacksRows() bool { return r.Rows == 0 && r.Totals != Totals{} 
 // max(human, ai) <= total <= human + ai.
 func (t Totals) Plausible() bool {
 	return t.Human >= 0 && t.AI >= 0 && max(t.Human, t.AI) <= t.Total && t.Total-t.Human <= t.AI
+}
+
+// Plausible reports whether t can be the counts of a page or of the site in the report.
+func (s *Shape) Plausible(t Totals) bool {
+	return t.Plausible() && (!s.Additive || t.Total-t.Human == t.AI)
 }
 
 // AtLeast reports whether no count of c is less than the same count of part.

@@ -19,6 +19,10 @@ const (
 	VisitorsReport Report = iota
 	// AgentsReport has an [AgentRow] for each agent on each path.
 	AgentsReport
+	// SourcesReport has a [SourceRow] for each source of people on each path.
+	SourcesReport
+	// ViewsReport has a [ViewRow] for each page.
+	ViewsReport
 )
 
 // shapes is the table of reports: one more report is one more line here, and the type of its rows.
@@ -26,12 +30,24 @@ var shapes = [...]*Shape{
 	VisitorsReport: newShape(Shape{
 		Name: "visitors", row: reflect.TypeFor[Row](),
 		About: "unique visitors of each page in each window", AboutSite: "unique visitors of the whole site in each window",
-		TotalsTable: "totals",
+		TotalsTable: "totals", EmptyPath: true,
 	}),
 	AgentsReport: newShape(Shape{
 		Name: "agents", row: reflect.TypeFor[AgentRow](),
 		About: "unique readers and requests of each agent on each path in each window",
 		Order: []string{"agent", "audience", "found"}, Site: true, Check: checkAgent,
+		Bounds: []Bound{{Human, "", "audience", string(Human), true}, {AI, "", "audience", string(AI), false}},
+	}),
+	SourcesReport: newShape(Shape{
+		Name: "sources", row: reflect.TypeFor[SourceRow](),
+		About: "unique people and their requests, by the source that brought them to each path in each window",
+		Order: []string{"source", "agent"}, Site: true,
+		Bounds: []Bound{{Human, Confirmed, "agent", BrowserAgent, false}, {Human, Claimed, "", "", false}},
+	}),
+	ViewsReport: newShape(Shape{
+		Name: "views", row: reflect.TypeFor[ViewRow](),
+		About: "requests for each page in each window", AboutSite: "requests for pages of the whole site in each window",
+		Additive: true,
 	}),
 }
 
@@ -58,15 +74,34 @@ type Shape struct {
 	Order []string
 	// Site: the rows without a path are rows of the site; otherwise its totals are counts beside the rows.
 	Site bool
+	// Bounds say which counts of the report visitors the readers of a row of the site bound: at most three.
+	Bounds []Bound
+	// Additive: the counts are not of readers but of requests. A site is the sum of its pages, total is human + ai, and
+	// longer spans are sums of days, so that all windows are days.
+	Additive bool
+	// EmptyPath: a page may have an empty path.
+	EmptyPath bool
 	// Check returns an error of a row that no window has.
 	Check func(Record) error
 
 	row                   reflect.Type
 	texts, truths, counts int
 	order                 []int // the indexes of Order in Columns
-	// audience is the index of the text "audience", and requests the index of the count "requests"; -1 if the report has
-	// none. rank is the index of the count that rows are ranked by.
-	audience, requests, rank int
+	// audience and agent are the indexes of the texts of these names, and requests the index of the count "requests"; -1
+	// if the report has none. rank is the index of the count that rows are ranked by.
+	audience, agent, requests, rank int
+}
+
+// Bound says that the readers of the rows of the site bound a count of visitors: their largest number is not more, and
+// their sum is not less.
+type Bound struct {
+	Visitors Audience
+	// Humans: the service counts people so; empty: however it counts them.
+	Humans Humans
+	// Text and Value name the rows: those with this value of this text. Without a text, all rows.
+	Text, Value string
+	// Exact: each reader is in one of these rows, where the service says how it counts people.
+	Exact bool
 }
 
 // Column is a column of a report.
@@ -74,6 +109,7 @@ type Column struct {
 	Name  string
 	Kind  Kind
 	About string // for readers of the tables; empty if the name says it
+	Least int64  // of a count: -1 if that stands for an unknown one
 }
 
 // Kind is the type of a column.
@@ -158,7 +194,7 @@ func newShape(s Shape) *Shape {
 		i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
 		return max(i-first, -1)
 	}
-	s.audience, s.requests = index("audience", 0), index("requests", s.texts+s.truths)
+	s.audience, s.agent, s.requests = index("audience", 0), index("agent", 0), index("requests", s.texts+s.truths)
 	if !s.Site {
 		s.rank = index("total", s.texts+s.truths)
 	}
@@ -177,8 +213,22 @@ func (s *Shape) Sum() (add func(Record), sum *Sum) {
 	count := s.counter(sum)
 	return func(r Record) {
 		s.Checksum(&sum.Checksum, r)
+		if people := s.People(r); people > 0 {
+			sum.People += Checksum(sipHash([]byte(r.Path())) * uint64(people))
+		}
 		count(r)
 	}, sum
+}
+
+// People is the number of people in a row of a path; 0 where the report does not tell people from others.
+func (s *Shape) People(r Record) int64 {
+	switch {
+	case !s.Site:
+		return r.Counts[0]
+	case s.audience >= 0 && r.Path() != "" && s.IsFound(r) && r.Texts[s.audience] == string(Human):
+		return r.Counts[s.rank]
+	}
+	return 0
 }
 
 // Counter returns a function that adds up rows in any order, perhaps without their path: without a checksum, which
@@ -194,7 +244,7 @@ func (s *Shape) counter(sum *Sum) func(Record) {
 	if s.Site {
 		return s.countSite(sum)
 	}
-	return countTotals(sum)
+	return s.countTotals(sum)
 }
 
 // Noun is the name of the first key column: it says what one row of the site is, or one page if the report has no rows
@@ -247,7 +297,8 @@ func (s *Shape) textKey(r Record) (key [maxTexts]string) {
 // IsFound reports whether the path of a row is there: it is where the report does not say.
 func (s *Shape) IsFound(r Record) bool { return s.truths == 0 || r.Truths[0] }
 
-// Key is a row with its path and the columns of Order alone.
+// Key is a row with its path and the columns of Order alone. Unconfirmed readers have no audience there, since that
+// depends on the mode of counting people.
 func (s *Shape) Key(r Record) (key Record) {
 	key.Texts[0] = r.Texts[0]
 	for _, i := range s.order {
@@ -256,6 +307,9 @@ func (s *Shape) Key(r Record) (key Record) {
 		} else {
 			key.Truths[i-s.texts] = r.Truths[i-s.texts]
 		}
+	}
+	if s.isPerson(r) && r.Texts[s.agent] == UnconfirmedAgent {
+		key.Texts[s.audience] = ""
 	}
 	return key
 }
@@ -275,11 +329,23 @@ func (s *Shape) Value(r Record, column int) any {
 // Report is the report with this shape.
 func (s *Shape) Report() Report { return Report(slices.Index(shapes[:], s)) }
 
+// isPerson reports whether a row is about people by agent.
+func (s *Shape) isPerson(r Record) bool {
+	return s.agent >= 0 && s.audience >= 0 && (r.Texts[s.agent] == BrowserAgent || r.Texts[s.agent] == UnconfirmedAgent)
+}
+
 // Top returns the first n rows by the count of [Shape.Rank], the largest first, ties in order: rows of the site where
-// the report has them, else rows of pages. more is how many others there are. An error of rows ends it.
+// the report has them, else rows of pages. People are always among them. more is how many others there are. An error of
+// rows ends it.
 func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more int, err error) {
-	first := best[Record]{n: n, order: func(a, b Record) int {
+	order := func(a, b Record) int {
 		return cmp.Or(cmp.Compare(b.Counts[s.rank], a.Counts[s.rank]), s.Compare(a, b))
+	}
+	first := best[Record]{n: n, order: func(a, b Record) int {
+		if people := s.isPerson(a); people != s.isPerson(b) {
+			return map[bool]int{true: -1, false: 1}[people]
+		}
+		return order(a, b)
 	}}
 	for row, err := range rows {
 		if err != nil {
@@ -291,6 +357,7 @@ func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more in
 		first.add(row)
 	}
 	top = first.sorted()
+	slices.SortFunc(top, order)
 	return top, int(first.count) - len(top), nil
 }
 
@@ -357,6 +424,17 @@ func (s *Shape) Checksum(c *Checksum, r Record) {
 	*c += Checksum(sipHash(b))
 }
 
+// HasWindows reports whether the report has windows of a granularity.
+func (r Report) HasWindows(g Granularity) bool { return g == Day || !r.Shape().Additive }
+
+// UsualWindow returns the granularity that is meant where none is named: g, or day if the report has no such windows.
+func (r Report) UsualWindow(g Granularity) Granularity {
+	if r.HasWindows(g) {
+		return g
+	}
+	return Day
+}
+
 // Shape returns what rows of the report are like.
 func (r Report) Shape() *Shape { return shapes[r] }
 
@@ -386,7 +464,9 @@ func (r *Report) UnmarshalText(text []byte) (err error) {
 }
 
 // RowType is the type of the rows of one report, for code that is about this report alone.
-type RowType interface{ Row | AgentRow }
+type RowType interface {
+	Row | AgentRow | SourceRow | ViewRow
+}
 
 // columnsOf returns the columns of a type of rows.
 func columnsOf(row reflect.Type) (columns []Column) {
@@ -398,7 +478,8 @@ func columnsOf(row reflect.Type) (columns []Column) {
 		if !ok {
 			panic("a column cannot be a " + f.Type.String())
 		}
-		columns = append(columns, Column{f.Tag.Get("json"), kind, f.Tag.Get("about")})
+		least, _ := strconv.ParseInt(f.Tag.Get("least"), 10, 64) // 0 without one
+		columns = append(columns, Column{f.Tag.Get("json"), kind, f.Tag.Get("about"), least})
 	}
 	return columns
 }

@@ -123,6 +123,10 @@ func (n numbers) pair(
 		case !e.Settled:
 		case newest == nil:
 			newest = e
+		case e.To == g.ComparedWith(newest.Window).To && !e.Comparable(newest.Revision):
+			return now, former, fmt.Errorf("%w: the %s window %s of %s counts people as %s, and %s, which it is compared "+
+				"with, as %s", prompts.ErrNoNumbers, g, newest.Window, project, newest.Humans.Said(), e.Window,
+				e.Humans.Said())
 		case e.To == g.ComparedWith(newest.Window).To:
 			return *newest, *e, nil
 		}

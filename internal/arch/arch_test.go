@@ -161,6 +161,7 @@ var owner = map[string][]string{
 	"github.com/ClickHouse/clickhouse-go":    {"sinks/clickhouse"},
 	"github.com/aws":                         {"internal/filestore"},
 	"github.com/apache/arrow-go":             {"internal/archive", "internal/deltalog"},
+	"github.com/dchest/siphash":              {"internal/site/facts"},
 	"github.com/go-json-experiment/json":     {"internal/docsapi"},
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},

@@ -97,7 +97,7 @@ func TestAgentsLayout(t *testing.T) {
 		names = append(names, r.MetaData().Schema.Column(i).Name())
 	}
 	const columns = "project granularity window_start window_end path agent class audience found visitors requests " +
-		"revision settled verified exported_at"
+		"markdown bytes revision settled verified exported_at"
 	if got := strings.Join(names, " "); got != columns || r.NumRowGroups() < 3 {
 		t.Errorf("columns %s, %d row groups", got, r.NumRowGroups())
 	}

@@ -32,6 +32,7 @@ func sample() analytics.Revision {
 		Number:     3,
 		Verified:   true,
 		Totals:     analytics.Totals{Human: 100, AI: 30, Total: 120},
+		Humans:     analytics.Confirmed,
 		ExportedAt: time.Date(2026, 10, 2, 3, 4, 5, 678_901_000, time.UTC),
 	}
 }
@@ -191,7 +192,7 @@ func TestFormat(t *testing.T) {
 	if got := r.MetaData().GetCreatedBy(); got != createdBy {
 		t.Errorf("created by %q", got)
 	}
-	if kv := r.MetaData().KeyValueMetadata(); kv.Len() != 15 || kv.FindValue("ARROW:schema") != nil {
+	if kv := r.MetaData().KeyValueMetadata(); kv.Len() != 16 || kv.FindValue("ARROW:schema") != nil {
 		t.Errorf("metadata keys %q", kv.Keys())
 	}
 	for i := range r.MetaData().NumColumns() {

@@ -31,6 +31,8 @@ const (
 	checksumKey = keyPrefix + "checksum"
 	// reportKey is there in files of other reports than visitors.
 	reportKey = keyPrefix + "report"
+	// humansKey is there where the service says by which mode it counts.
+	humansKey = keyPrefix + "humans"
 	// timeLayout is RFC 3339 in UTC with microseconds.
 	timeLayout = "2006-01-02T15:04:05.000000Z"
 )
@@ -45,7 +47,8 @@ func totalsSchema() *schema.GroupNode {
 	for _, name := range analytics.TotalsNames() {
 		counts = append(counts, integer(name))
 	}
-	return group(keyColumns(), counts, readingColumns(), schema.FieldList{integer("page_count")})
+	return group(keyColumns(), counts, schema.FieldList{text("humans")}, readingColumns(),
+		schema.FieldList{integer("page_count")})
 }
 
 // pathIndex is the index of the column that follows the key columns. In a file of rows this is path, in a totals
@@ -166,6 +169,9 @@ func (f Footer) pairs() [][2]string {
 		{keyPrefix + "verified", strconv.FormatBool(rev.Verified)},
 		{keyPrefix + "row_count", count(rev.Rows)},
 	}, totals, [][2]string{{keyPrefix + "exported_at", rev.ExportedAt.UTC().Format(timeLayout)}})
+	if rev.Humans != "" {
+		pairs = append(pairs, [2]string{humansKey, string(rev.Humans)})
+	}
 	if f.Checksum != "" {
 		pairs = append(pairs, [2]string{checksumKey, f.Checksum})
 	}
@@ -215,6 +221,11 @@ func readMetadata(find func(key string) *string) (foot Footer, err error) {
 	if sum := find(checksumKey); sum != nil {
 		foot.Checksum = *sum
 	}
+	if mode := find(humansKey); mode != nil {
+		if err := foot.Humans.UnmarshalText([]byte(*mode)); err != nil {
+			return foot, fmt.Errorf("metadata %s: %w", humansKey, err)
+		}
+	}
 	report := analytics.VisitorsReport
 	if name := find(reportKey); name != nil {
 		var err error
@@ -223,6 +234,7 @@ func readMetadata(find func(key string) *string) (foot Footer, err error) {
 		}
 	}
 	foot.Revision = analytics.Revision{
+		Humans: foot.Humans,
 		Key: analytics.Key{
 			Report:      report,
 			Project:     f.text("project"),

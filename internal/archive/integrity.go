@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -117,8 +118,8 @@ func checkTotals(r *io.SectionReader, rev analytics.Revision) (err error) {
 	if err != nil {
 		return err
 	}
-	schema := reader.MetaData().Schema
-	for i, want := range append(rev.Totals.Fields(), &rev.Rows) {
+	schema, counts := reader.MetaData().Schema, rev.Totals.Fields()
+	for i, want := range append(counts, &rev.Rows) {
 		index := pathIndex + i
 		if want == &rev.Rows {
 			index = schema.NumColumns() - 1
@@ -134,6 +135,17 @@ func checkTotals(r *io.SectionReader, rev analytics.Revision) (err error) {
 		if got[0] != *want {
 			return fmt.Errorf("column %s is %d, the footer says %d", c.Descriptor().Name(), got[0], *want)
 		}
+	}
+	c, err := reader.RowGroup(0).Column(pathIndex + len(counts))
+	if err != nil {
+		return err
+	}
+	var mode [1]parquet.ByteArray
+	if _, _, err := c.(*file.ByteArrayColumnChunkReader).ReadBatch(1, mode[:], nil, nil); err != nil {
+		return err
+	}
+	if string(mode[0]) != string(rev.Humans) {
+		return fmt.Errorf("column humans is %q, the footer says %q", mode[0], rev.Humans)
 	}
 	return nil
 }

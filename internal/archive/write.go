@@ -260,6 +260,7 @@ func encodeTotals(w *file.Writer, rev analytics.Revision) error {
 	for _, n := range rev.Totals.Fields() {
 		counts = append(counts, constant(*n))
 	}
+	counts = append(counts, constant(parquet.ByteArray(rev.Humans)))
 	pages := []fill{constant(rev.Rows)}
 	if err := writeGroup(w, 1, slices.Concat(keyFills(rev), counts, readingFills(rev), pages)); err != nil {
 		return err

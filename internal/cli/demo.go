@@ -94,7 +94,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if err := os.MkdirAll(ofSandbox, 0o700); err != nil {
 		return err
 	}
-	s, err := sandbox.New(sandbox.Config{Seed: 1, Scenario: sandbox.Growth, Now: a.Now, DataDir: ofSandbox,
+	s, err := sandbox.New(sandbox.Config{Seed: 1, Scenario: sandbox.Growth, Forged: 0.02, Now: a.Now, DataDir: ofSandbox,
 		Agent: sandbox.Agent{Pulls: demoPulls}})
 	if err != nil {
 		return err

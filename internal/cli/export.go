@@ -174,6 +174,10 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		text.Line(2, "SUSPECT: all windows of %s that were read have the same totals, whatever their length: does the "+
 			"service, or a cache in front of it, ignore the dates? docgauge check tries it", project)
 	}
+	for _, c := range s.OtherModes {
+		text.Line(2, "people of %s are counted as %s now, as %s before: windows of the two modes are not compared",
+			c.Project, c.Now.Said(), c.Before.Said())
+	}
 	if s.SetAside > 0 {
 		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them",
 			format.Plural(s.SetAside, "window"))

@@ -21,6 +21,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 type historyOptions struct {
@@ -48,19 +49,24 @@ table are the totals so far of the running window (DOCGAUGE_OPEN_WINDOWS).
 
 --agent shows the readers and the requests of one agent, on the site or on
 --page, from windows of the report agents, which exports read if
-DOCGAUGE_REPORTS=visitors,agents. Where an operator fetches pages for an agent,
+DOCGAUGE_REPORTS has agents. Where an operator fetches pages for an agent,
 its readers are the few addresses it fetches from: compare requests too.
+--source shows the people whom one source brought (report sources), and
+--by views the requests for pages of the site, or of --page (report views).
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
 
 Readers are unique visitors of one window. The windows cannot be added up:
-someone who comes on two days is one reader of the week.
+someone who comes on two days is one reader of the week. Views, which are
+requests, can be.
 
 ` + console.ReadingExitCodes,
 		Example: `  docgauge history
   docgauge history --window week --page /quickstart
   docgauge history --window week --agent Claude-User
+  docgauge history --source chatgpt --page /quickstart
+  docgauge history --by views
   docgauge history --window month --since 2026-01-01
   docgauge history --last 365 --csv >days.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,9 +85,9 @@ someone who comes on two days is one reader of the week.
 	f.StringVar(&page, "page", "", "`path` of a page, as top has it (default: the site)")
 	f.StringVar(&o.agent, "agent", "", "`name` of an agent, as top --by agent has it")
 	name = nameFlags(cmd, "`name` of a %s, as top --by has it")
-	if others, _ := otherReports(); len(others) > 0 {
-		f.StringVar(&o.by, "by", "", "`report` other than visitors: "+strings.Join(others, ", "))
-	}
+	others, by := otherReports()
+	others = slices.DeleteFunc(others, func(name string) bool { return by[name].Shape().Site })
+	f.StringVar(&o.by, "by", "", "`report` other than visitors: "+strings.Join(others, ", "))
 	f.IntVar(&o.last, "last", 30, "how many windows to show")
 	f.StringVar(&o.since, "since", "", "the windows from this `day` on, YYYY-MM-DD")
 	return cmd
@@ -97,7 +103,7 @@ func (a *Program) history(ctx context.Context, o historyOptions, report analytic
 		}
 	}
 	var reports []analytics.Report
-	if report != 0 || o.agent != "" {
+	if reports = []analytics.Report{analytics.AgentsReport}; report != 0 || o.agent != "" {
 		reports = analytics.Reports
 	}
 	from, err := a.openArchive(o.archive, reports...)
@@ -157,16 +163,26 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 	columns := append([]render.Column{}, render.Column{Name: string(h.Granularity)}, render.Number("total"),
 		render.Number("change"), render.Number("%"), render.Number("human"), render.Number("ai"),
 		render.Number("ai %"))
+	withPeople := slices.ContainsFunc(h.Windows, func(w query.HistoryWindow) bool { return w.People != nil })
+	if withPeople {
+		columns = append(columns, render.Number("confirmed"), render.Number("claimed"))
+	}
+	more := len(columns) - 1
 	for _, c := range (analytics.Totals{}).More() {
 		columns = append(columns, render.Number(c.Name))
 	}
 	table := render.NewTable(append(columns, render.Column{Name: "state", Cut: render.CutEnd})...)
-	for _, step := range h.Windows {
+	var former *query.HistoryWindow
+	var changes []string
+	for i, step := range h.Windows {
 		cells := slices.Repeat([]string{"-"}, len(columns)-1)
 		if v := step.Visitors; v != nil {
 			cells[0], cells[3], cells[4] = format.Commas(v.Total), format.Commas(v.Human), format.Commas(v.AI)
 			for i, c := range v.More() {
-				cells[6+i] = format.Commas(c.Value)
+				cells[more+i] = format.Commas(c.Value)
+			}
+			if p := step.People; p != nil {
+				cells[more-2], cells[more-1] = format.Commas(p.Confirmed), format.Commas(p.Claimed)
 			}
 			if step.AIShare != nil {
 				cells[5] = fmt.Sprintf("%.1f%%", *step.AIShare)
@@ -177,9 +193,19 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 		}
 		key := analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: step.Window}
 		state := windowState(step.State, step.Absent, step.Visitors != nil, step.Verified)
+		if step.State != query.Missing {
+			if former != nil && former.Humans != step.Humans {
+				state += ", people " + step.Humans.Said()
+				changes = append(changes, view.ModeChange(former.Humans, step.Humans, words.Days(key)))
+			}
+			former = &h.Windows[i]
+		}
 		table.Add(append(append([]string{words.Days(key)}, cells...), state)...)
 	}
 	err := errors.Join(text.Err(), table.Print(w))
+	for _, change := range changes {
+		text.Line(2, "%s", change)
+	}
 	if o := h.Open; o != nil {
 		text.Line(2, "%s so far: %s readers, %s human, %s AI (read %s). It is not over, so nothing compares with it.",
 			words.Days(o.Key), format.Commas(o.Totals.Total), format.Commas(o.Totals.Human),

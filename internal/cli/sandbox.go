@@ -25,10 +25,12 @@ import (
 const aboutSandbox = `sandbox serves the documentation platform's API on this machine, with synthetic
 traffic that is deterministic from --seed, or over the event log
 DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path,
-and agent, which may be missing). It has the reports visitors and agents, and
-readers are counted exactly. It prints the environment variables to set; paste
-them into another terminal and run docgauge export there. In a browser, its
-address shows how to use it, its jobs and its pull requests.
+and perhaps agent, referrer, bytes, evidence and markdown). It has the reports
+visitors, views, agents and sources, and readers are counted exactly. Some who
+claim to be people are programs under a browser's name (--forged). It prints the
+environment variables to set; paste them into another terminal and run docgauge
+export there. In a browser, its address shows how to use it, its jobs and its
+pull requests.
 
 It serves agent jobs too. Without further flags, a job only pretends: it is
 completed with a pull request that this sandbox shows. Words in a prompt choose
@@ -141,6 +143,10 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 			"vanish")
 	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "days of synthetic traffic before today")
 	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "pages of the synthetic site")
+	f.Float64Var(&c.Forged, "forged", 0.02,
+		"share of those who claim to be people that are programs under a browser's name, 0 to 1")
+	f.StringVar((*string)(&c.Humans), "humans", string(analytics.Claimed),
+		"who counts as human: claimed (all of them), or confirmed (who shows evidence of a browser)")
 	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "ids of the projects that are served")
 	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "API key with all permissions")
 	f.StringVar(&c.ExpiredKey, "expired-key", "", "API key that is refused with 401")

@@ -45,8 +45,13 @@ vanished. A page that only one of the two windows has did not rise or fall.
 --by agent lists the agents that read the site, --agent the pages that one of
 them read, and --misses the paths that agents asked for and that are not there,
 with the most similar pages. They need windows of the report agents, which
-exports read from docgauge site if DOCGAUGE_REPORTS=visitors,agents. People are
-the agent browser. With --agent and --misses, --by is readers or requests.
+exports read from docgauge site if DOCGAUGE_REPORTS has agents. People are
+the agents browser and unconfirmed. With --agent and --misses, --by is readers,
+requests, markdown or bytes.
+
+--by source lists where people came from, --source the pages that one source
+brought them to, and --by views the pages that were requested most often, of a
+day: requests can be added up. They need windows of the reports sources and views.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
@@ -67,6 +72,8 @@ a spreadsheet as text.
   docgauge top --by agent
   docgauge top --agent Claude-User --prefix /guides/
   docgauge top --misses --window month
+  docgauge top --by source
+  docgauge top --by views --at 2026-11-02
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (o.archive.print.CSV || o.archive.print.JSON) && !cmd.Flags().Changed("number") {
@@ -79,6 +86,9 @@ a spreadsheet as text.
 				return a.topOther(cmd.Context(), o, report, name, cmd.Flags().Changed("by"))
 			}
 			if _, by := otherReports(); by[o.by] != 0 {
+				if !cmd.Flags().Changed("window") {
+					o.archive.window = string(by[o.by].UsualWindow(analytics.Week))
+				}
 				return a.topOther(cmd.Context(), o, by[o.by], "", false)
 			}
 			return a.top(cmd.Context(), o)
@@ -120,7 +130,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	if o.n < 1 {
 		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
-	from, err := a.openArchive(o.archive)
+	from, err := a.openArchive(o.archive, analytics.AgentsReport)
 	if err != nil {
 		return err
 	}
@@ -184,7 +194,12 @@ func printHeading(text *render.Text, r query.TopReport, words render.Wording) {
 	}
 	line("%s", words.Compared(r.Key, r.StateText(), former))
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
+	if r.People != nil {
+		line("%s", r.People)
+	}
 	switch {
+	case r.HumansBefore != nil:
+		line("%s", words.OtherMode(r.Key, *r.HumansBefore))
 	case r.Previous == nil:
 		line("%s", words.NothingToCompare(r.Key))
 	case r.Changes == nil:

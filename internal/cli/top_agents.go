@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -57,6 +58,9 @@ func printAgentList(w io.Writer, r query.AgentsReport, words render.Wording) err
 		query.AgentPages: "Pages that " + r.Agent + " read: %s.",
 		query.Misses:     "Paths that agents asked for and that are not there: %s."}[r.List]
 	text.Line(2, subject, format.Commas(r.Count))
+	if r.People != nil {
+		text.Line(2, "%s", r.People)
+	}
 	if r.Previous == nil {
 		text.Line(2, "%s", words.NothingToCompare(r.Key))
 	}
@@ -79,19 +83,22 @@ func printAgentList(w io.Writer, r query.AgentsReport, words render.Wording) err
 
 // agentTable lists agents, pages of one, or misses; the number they are ranked by comes first.
 func agentTable(r query.AgentsReport) *render.Table {
-	other := query.ByRequests
-	if r.By == query.ByRequests {
-		other = query.ByReaders
-	}
-	of := func(n view.AgentNumbers, by query.AgentOrder) string {
-		if by == query.ByReaders {
-			return format.Commas(n.Visitors)
-		}
-		return format.Commas(n.Requests)
-	}
+	others := slices.DeleteFunc(slices.Clone(query.AgentOrders), func(o query.AgentOrder) bool { return o == r.By })
+	of := func(n view.AgentNumbers, by query.AgentOrder) string { return format.Known(n.Of(by.Count())) }
 	numbers := func(n view.AgentNumbers, c view.AgentChange) []string {
 		change, percent := changeTexts(c.Change, c.Percent, r.Previous != nil)
 		return []string{of(n, r.By), change, percent}
+	}
+	// The counts by which the list is not ranked.
+	beside := func(n view.AgentNumbers) (texts []string) {
+		for _, by := range others {
+			texts = append(texts, of(n, by))
+		}
+		return texts
+	}
+	var heads []render.Column
+	for _, by := range others {
+		heads = append(heads, render.Number(string(by)))
 	}
 	columns := []render.Column{render.Number(string(r.By)), render.Number("change"), render.Number("%")}
 	path := render.Column{Name: "path", Cut: render.CutMiddle}
@@ -112,19 +119,18 @@ func agentTable(r query.AgentsReport) *render.Table {
 				m.AgentsText())...)
 		}
 	case query.AgentPages:
-		table = render.NewTable(append(append(append(head, path), columns...), render.Number(string(other)),
-			render.Column{Name: "audience", Spare: true})...)
+		table = render.NewTable(slices.Concat(head, []render.Column{path}, columns, heads,
+			[]render.Column{{Name: "audience", Spare: true}})...)
 		for _, p := range r.Agents {
-			table.Add(append(append(row(p.Rank, p.Path), numbers(p.AgentNumbers, p.AgentChange)...),
-				of(p.AgentNumbers, other), string(p.Audience))...)
+			table.Add(slices.Concat(row(p.Rank, p.Path), numbers(p.AgentNumbers, p.AgentChange), beside(p.AgentNumbers),
+				[]string{string(p.Audience)})...)
 		}
 	default:
-		table = render.NewTable(append(append(append(head, render.Column{Name: "agent", Cut: render.CutEnd},
-			render.Column{Name: "class"}, render.Column{Name: "audience"}), columns...),
-			render.Number(string(other)))...)
+		table = render.NewTable(slices.Concat(head, []render.Column{{Name: "agent", Cut: render.CutEnd}, {Name: "class"},
+			{Name: "audience"}}, columns, heads)...)
 		for _, p := range r.Agents {
-			table.Add(append(append(row(p.Rank, p.Agent, p.Class, string(p.Audience)),
-				numbers(p.AgentNumbers, p.AgentChange)...), of(p.AgentNumbers, other))...)
+			table.Add(slices.Concat(row(p.Rank, p.Agent, p.Class, string(p.Audience)),
+				numbers(p.AgentNumbers, p.AgentChange), beside(p.AgentNumbers))...)
 		}
 	}
 	return table

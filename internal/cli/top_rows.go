@@ -158,10 +158,10 @@ func rowTable(r query.RowsReport) *render.Table {
 			cells = append(cells, fmt.Sprint(shape.Value(row.Row, i)))
 		}
 		change, percent := changeTexts(row.Change, row.Percent, r.Previous != nil)
-		cells = append(cells, format.Commas(row.Row.Counts[slices.Index(counts, r.By)]), change, percent)
+		cells = append(cells, format.Known(row.Row.Counts[slices.Index(counts, r.By)]), change, percent)
 		for i, name := range counts {
 			if name != r.By {
-				cells = append(cells, format.Commas(row.Row.Counts[i]))
+				cells = append(cells, format.Known(row.Row.Counts[i]))
 			}
 		}
 		table.Add(cells...)
@@ -219,7 +219,7 @@ func printRowWindows(w io.Writer, h query.RowHistory, title, rank string, words 
 			if step.Counts == nil {
 				return "-"
 			}
-			return format.Commas(step.Counts[slices.Index(counts, name)])
+			return format.Known(step.Counts[slices.Index(counts, name)])
 		}
 		change, percent := changeTexts(step.Change, step.Percent, false)
 		cells := []string{words.Days(step.Key), number(shape.Rank()), change, percent}

@@ -98,6 +98,10 @@ func TestValues(t *testing.T) {
 		"GITHUB_URL=http://127.0.0.1:8080/github":    "",
 		"GITLAB_URL=https://git.example.com/api/v4":  "",
 		"GITEA_URL=https://git.example.com/x/api/v1": "",
+		"SITE_HUMANS=confirmed":                      "",
+		"SITE_HUMANS=humans":                         `DOCGAUGE_SITE_HUMANS: "humans": want claimed or confirmed`,
+		"SITE_HOSTS=docs.example.com,example.com":    "",
+		"SITE_HOSTS=https://docs.example.com":        `DOCGAUGE_SITE_HOSTS: "https://docs.example.com": want host names`,
 		"JOB_COST=1.25":                              "",
 		"MAX_COST_PER_DAY=20":                        "DOCGAUGE_MAX_COST_PER_DAY: needs DOCGAUGE_JOB_COST",
 		"MAX_COST_PER_DAY=-1":                        "DOCGAUGE_MAX_COST_PER_DAY: ",
@@ -125,6 +129,19 @@ func TestCostCap(t *testing.T) {
 		_, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "DOCGAUGE_MAX_COST_PER_DAY: "+want) {
 			t.Errorf("%s: %v, want %q", most, err, want)
+		}
+	}
+}
+
+// TestReportsOfDays: views need days, and other reports any window.
+func TestReportsOfDays(t *testing.T) {
+	for windows, want := range map[string]string{"week,day": "", "week": "all windows of views are days: add day"} {
+		clearVariables(t)
+		t.Setenv("DOCGAUGE_REPORTS", "visitors,agents,views")
+		t.Setenv("DOCGAUGE_WINDOWS", windows)
+		_, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "DOCGAUGE_REPORTS: "+want) {
+			t.Errorf("%s: %v, want %q", windows, err, want)
 		}
 	}
 }

@@ -88,36 +88,38 @@ type Config struct {
 	LogFormat logFormat  `envconfig:"DOCGAUGE_LOG_FORMAT" default:"text" fixed:"true" desc:"text or json"`
 	_         string     `envconfig:"DOCGAUGE_ENV_FILE" desc:"file of settings, KEY=VALUE lines; as --env-file"`
 
-	SiteDir            string   `group:"A site of your own" envconfig:"DOCGAUGE_SITE_DIR" default:"./site" desc:"directory of site serve: who read what, answers and API keys; mode 0700"`
-	SiteLogs           string   `envconfig:"DOCGAUGE_SITE_LOGS" desc:"access logs that site serve follows, [project=]source, comma-separated: a file, a glob, - (standard input) or s3://bucket/prefix"`
-	SiteListenAddress  string   `envconfig:"DOCGAUGE_SITE_LISTEN_ADDRESS" default:"127.0.0.1:8788" desc:"address at which site serve answers the API; beyond loopback with TLS by DOCGAUGE_WEB_CONFIG_FILE or behind DOCGAUGE_SITE_TRUSTED_PROXIES"`
-	SiteMetricsAddress string   `envconfig:"DOCGAUGE_SITE_METRICS_ADDRESS" default:"127.0.0.1:9818" empty:"none" desc:"address of metrics and probes of site serve; empty = none"`
-	SiteTrustedProxies string   `envconfig:"DOCGAUGE_SITE_TRUSTED_PROXIES" desc:"networks of the proxies in front of site serve's API; every other peer is refused"`
-	SiteRetention      Count    `envconfig:"DOCGAUGE_SITE_RETENTION" default:"25" range:"3,600" desc:"months after which site serve removes who read what, 3 to 600"`
-	SiteLogFormat      string   `envconfig:"DOCGAUGE_SITE_LOG_FORMAT" default:"auto" desc:"format of the access logs: auto recognizes the formats in docs/site.md; other formats are described by json:time=KEY,client=KEY,path=KEY,… or nginx:LOG_FORMAT; haproxy:ZONE sets the time zone of lines without one"`
-	SiteProjects       string   `envconfig:"DOCGAUGE_SITE_PROJECTS" desc:"projects by host and path prefix: prj_docs=docs.example.com,prj_api=example.com/api; empty = all lines are of one site"`
-	SiteLogProxies     string   `envconfig:"DOCGAUGE_SITE_LOG_PROXIES" desc:"networks of the CDN or proxy, or cloudflare, fastly, private, or a file of DOCGAUGE_SITE_RANGES_DIR: behind them the client is the right-most other address of X-Forwarded-For"`
-	SiteExclude        string   `envconfig:"DOCGAUGE_SITE_EXCLUDE" desc:"what is not a reader: networks, paths (/internal/*), user agents (agent:TEXT)"`
-	SiteAssets         string   `envconfig:"DOCGAUGE_SITE_ASSETS" desc:"extensions with their dot, folders with a slash at their end, and names of files that are no pages; unset = styles, scripts, images, media, fonts, feeds, data, downloads, files of docs tools"`
-	SiteMarkdown       string   `envconfig:"DOCGAUGE_SITE_MARKDOWN" default:"agent" desc:"what a browser's request counts as whose path asks for Markdown: agent (AI), or browser (human, for sites whose own script fetches Markdown, such as Docsify)"`
-	SiteAgentsFile     string   `envconfig:"DOCGAUGE_SITE_AGENTS_FILE" desc:"file of agents that are added to the built-in table, or replace rows of it; in the format of docs/site-agents.md"`
-	SiteRangesDir      string   `envconfig:"DOCGAUGE_SITE_RANGES_DIR" desc:"directory of the address ranges that operators of agents publish, a file each; unset = no claim is verified"`
-	SiteRepo           string   `envconfig:"DOCGAUGE_SITE_REPO" desc:"git repositories that agent jobs edit, one a project, comma-separated: [project=]path or URL, with #branch; unset = no jobs"`
-	SiteAgent          string   `envconfig:"DOCGAUGE_SITE_AGENT" desc:"agent that carries out jobs: claude, codex, gemini, or command (DOCGAUGE_SITE_AGENT_COMMAND); unset = no jobs"`
-	SiteAgentCommand   string   `envconfig:"DOCGAUGE_SITE_AGENT_COMMAND" desc:"command that edits files in its working directory, run by sh -c with the prompt on standard input"`
-	SiteAgentEnv       string   `envconfig:"DOCGAUGE_SITE_AGENT_ENV" desc:"names of variables that the agent gets, such as that of its model's key; a change that contains a value is refused"`
-	SiteAgentHosts     string   `envconfig:"DOCGAUGE_SITE_AGENT_HOSTS" desc:"hosts that the agent may connect to over TLS: api.example.com, *.example.com, models.example.com:8443; unset = no network"`
-	SiteAgentTools     string   `envconfig:"DOCGAUGE_SITE_AGENT_TOOLS" desc:"directories that the agent may read, besides the system's programs"`
-	SiteAgentAllow     string   `envconfig:"DOCGAUGE_SITE_AGENT_ALLOW" desc:"changes that are refused otherwise: ci, hosts (that build sites), hooks (of git), editors (and agents of people)"`
-	SiteAgentRefuse    string   `envconfig:"DOCGAUGE_SITE_AGENT_REFUSE" desc:"more files whose changes are refused: deploy.yml in any directory, ci/*.sh from the top, scripts/ with all below"`
-	SiteJail           string   `envconfig:"DOCGAUGE_SITE_JAIL" default:"bubblewrap" desc:"confinement of agent and check: bubblewrap, or none (they can read and change what docgauge can)"`
-	SiteCheckCommand   string   `envconfig:"DOCGAUGE_SITE_CHECK_COMMAND" desc:"command that a change must pass, run by sh -c where the agent worked; unset = every change passes"`
-	SiteCodeHost       string   `envconfig:"DOCGAUGE_SITE_CODE_HOST" desc:"where pull requests are opened: github, gitlab, gitea (Forgejo too), or none (branches alone); unset = guessed for github.com, gitlab.com and codeberg.org"`
-	SiteCodeHostURL    string   `envconfig:"DOCGAUGE_SITE_CODE_HOST_URL" desc:"URL of the code host's REST API: https://HOST/api/v3 for GitHub, /api/v4 for GitLab, /api/v1 for Gitea; unset = that of github.com, gitlab.com or codeberg.org"`
-	SiteToken          Secret   `envconfig:"DOCGAUGE_SITE_TOKEN" live:"true" desc:"token for the code host: reads the repository, pushes branches, opens pull requests; never reaches the agent; or DOCGAUGE_SITE_TOKEN_FILE"`
-	SiteJobTimeout     Duration `envconfig:"DOCGAUGE_SITE_JOB_TIMEOUT" default:"30m" desc:"time limit of the agent, and of the check; 1s to 24h"`
-	SiteJobConcurrency Count    `envconfig:"DOCGAUGE_SITE_JOB_CONCURRENCY" default:"2" desc:"jobs at work at once, 1 to 64"`
-	SiteJobDisk        Bytes    `envconfig:"DOCGAUGE_SITE_JOB_DISK" default:"2GiB" desc:"size of a job's files at which it is stopped, and of all homes of a project's other jobs, the oldest of which are removed"`
+	SiteDir            string           `group:"A site of your own" envconfig:"DOCGAUGE_SITE_DIR" default:"./site" desc:"directory of site serve: who read what, answers and API keys; mode 0700"`
+	SiteLogs           string           `envconfig:"DOCGAUGE_SITE_LOGS" desc:"access logs that site serve follows, [project=]source, comma-separated: a file, a glob, - (standard input) or s3://bucket/prefix"`
+	SiteListenAddress  string           `envconfig:"DOCGAUGE_SITE_LISTEN_ADDRESS" default:"127.0.0.1:8788" desc:"address at which site serve answers the API; beyond loopback with TLS by DOCGAUGE_WEB_CONFIG_FILE or behind DOCGAUGE_SITE_TRUSTED_PROXIES"`
+	SiteMetricsAddress string           `envconfig:"DOCGAUGE_SITE_METRICS_ADDRESS" default:"127.0.0.1:9818" empty:"none" desc:"address of metrics and probes of site serve; empty = none"`
+	SiteTrustedProxies string           `envconfig:"DOCGAUGE_SITE_TRUSTED_PROXIES" desc:"networks of the proxies in front of site serve's API; every other peer is refused"`
+	SiteRetention      Count            `envconfig:"DOCGAUGE_SITE_RETENTION" default:"25" range:"3,600" desc:"months after which site serve removes who read what, 3 to 600"`
+	SiteLogFormat      string           `envconfig:"DOCGAUGE_SITE_LOG_FORMAT" default:"auto" desc:"format of the access logs: auto recognizes the formats in docs/site.md; other formats are described by json:time=KEY,client=KEY,path=KEY,… or nginx:LOG_FORMAT; haproxy:ZONE sets the time zone of lines without one"`
+	SiteProjects       string           `envconfig:"DOCGAUGE_SITE_PROJECTS" desc:"projects by host and path prefix: prj_docs=docs.example.com,prj_api=example.com/api; empty = all lines are of one site"`
+	SiteLogProxies     string           `envconfig:"DOCGAUGE_SITE_LOG_PROXIES" desc:"networks of the CDN or proxy, or cloudflare, fastly, private, or a file of DOCGAUGE_SITE_RANGES_DIR: behind them the client is the right-most other address of X-Forwarded-For"`
+	SiteExclude        string           `envconfig:"DOCGAUGE_SITE_EXCLUDE" desc:"what is not a reader: networks, paths (/internal/*), user agents (agent:TEXT)"`
+	SiteAssets         string           `envconfig:"DOCGAUGE_SITE_ASSETS" desc:"extensions with their dot, folders with a slash at their end, and names of files that are no pages; unset = styles, scripts, images, media, fonts, feeds, data, downloads, files of docs tools"`
+	SiteMarkdown       string           `envconfig:"DOCGAUGE_SITE_MARKDOWN" default:"agent" desc:"what a browser's request counts as whose path asks for Markdown: agent (AI), or browser (human, for sites whose own script fetches Markdown, such as Docsify)"`
+	SiteHumans         analytics.Humans `envconfig:"DOCGAUGE_SITE_HUMANS" default:"claimed" desc:"which readers that call themselves browsers count as human: claimed (all), or confirmed (those that also fetched what browsers fetch); see docs/site.md"`
+	SiteHosts          hosts            `envconfig:"DOCGAUGE_SITE_HOSTS" desc:"comma-separated host names of the site, besides those in DOCGAUGE_SITE_PROJECTS: visits that come from them come from the site itself"`
+	SiteAgentsFile     string           `envconfig:"DOCGAUGE_SITE_AGENTS_FILE" desc:"file of agents that are added to the built-in table, or replace rows of it; in the format of docs/site-agents.md"`
+	SiteRangesDir      string           `envconfig:"DOCGAUGE_SITE_RANGES_DIR" desc:"directory of the address ranges that operators of agents publish, a file each; unset = no claim is verified"`
+	SiteRepo           string           `envconfig:"DOCGAUGE_SITE_REPO" desc:"git repositories that agent jobs edit, one a project, comma-separated: [project=]path or URL, with #branch; unset = no jobs"`
+	SiteAgent          string           `envconfig:"DOCGAUGE_SITE_AGENT" desc:"agent that carries out jobs: claude, codex, gemini, or command (DOCGAUGE_SITE_AGENT_COMMAND); unset = no jobs"`
+	SiteAgentCommand   string           `envconfig:"DOCGAUGE_SITE_AGENT_COMMAND" desc:"command that edits files in its working directory, run by sh -c with the prompt on standard input"`
+	SiteAgentEnv       string           `envconfig:"DOCGAUGE_SITE_AGENT_ENV" desc:"names of variables that the agent gets, such as that of its model's key; a change that contains a value is refused"`
+	SiteAgentHosts     string           `envconfig:"DOCGAUGE_SITE_AGENT_HOSTS" desc:"hosts that the agent may connect to over TLS: api.example.com, *.example.com, models.example.com:8443; unset = no network"`
+	SiteAgentTools     string           `envconfig:"DOCGAUGE_SITE_AGENT_TOOLS" desc:"directories that the agent may read, besides the system's programs"`
+	SiteAgentAllow     string           `envconfig:"DOCGAUGE_SITE_AGENT_ALLOW" desc:"changes that are refused otherwise: ci, hosts (that build sites), hooks (of git), editors (and agents of people)"`
+	SiteAgentRefuse    string           `envconfig:"DOCGAUGE_SITE_AGENT_REFUSE" desc:"more files whose changes are refused: deploy.yml in any directory, ci/*.sh from the top, scripts/ with all below"`
+	SiteJail           string           `envconfig:"DOCGAUGE_SITE_JAIL" default:"bubblewrap" desc:"confinement of agent and check: bubblewrap, or none (they can read and change what docgauge can)"`
+	SiteCheckCommand   string           `envconfig:"DOCGAUGE_SITE_CHECK_COMMAND" desc:"command that a change must pass, run by sh -c where the agent worked; unset = every change passes"`
+	SiteCodeHost       string           `envconfig:"DOCGAUGE_SITE_CODE_HOST" desc:"where pull requests are opened: github, gitlab, gitea (Forgejo too), or none (branches alone); unset = guessed for github.com, gitlab.com and codeberg.org"`
+	SiteCodeHostURL    string           `envconfig:"DOCGAUGE_SITE_CODE_HOST_URL" desc:"URL of the code host's REST API: https://HOST/api/v3 for GitHub, /api/v4 for GitLab, /api/v1 for Gitea; unset = that of github.com, gitlab.com or codeberg.org"`
+	SiteToken          Secret           `envconfig:"DOCGAUGE_SITE_TOKEN" live:"true" desc:"token for the code host: reads the repository, pushes branches, opens pull requests; never reaches the agent; or DOCGAUGE_SITE_TOKEN_FILE"`
+	SiteJobTimeout     Duration         `envconfig:"DOCGAUGE_SITE_JOB_TIMEOUT" default:"30m" desc:"time limit of the agent, and of the check; 1s to 24h"`
+	SiteJobConcurrency Count            `envconfig:"DOCGAUGE_SITE_JOB_CONCURRENCY" default:"2" desc:"jobs at work at once, 1 to 64"`
+	SiteJobDisk        Bytes            `envconfig:"DOCGAUGE_SITE_JOB_DISK" default:"2GiB" desc:"size of a job's files at which it is stopped, and of all homes of a project's other jobs, the oldest of which are removed"`
 
 	// SecretFiles are the files that secrets were read from, by the variable of the secret.
 	SecretFiles map[string]string `ignored:"true"`

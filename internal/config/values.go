@@ -135,7 +135,7 @@ func (a *Addresses) Decode(s string) error {
 	return nil
 }
 
-// hosts are names under which serve is reached.
+// hosts are names under which a server is reached.
 type hosts []string
 
 // hostForm is a host name in lower case, without a port.

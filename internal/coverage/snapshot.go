@@ -86,7 +86,8 @@ func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snaps
 				continue
 			}
 			w := view.Window{Revision: *rev}
-			if before := g.EndingAt(g.Granularity.ComparedWith(rev.Window).To); before != nil {
+			if before := g.EndingAt(g.Granularity.ComparedWith(rev.Window).To); before != nil &&
+				before.Comparable(*rev) {
 				w.Previous = &before.Totals
 			}
 			if !rev.Verified {
@@ -150,6 +151,9 @@ func (r *SnapshotReader) due(ctx context.Context, p Plan, out *view.Snapshot) er
 	for _, project := range p.Input.Projects {
 		for _, report := range p.Input.Reports {
 			for _, spec := range p.Input.Specs {
+				if !report.HasWindows(spec.Granularity) {
+					continue
+				}
 				for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonSettle,
 					schedule.ReasonUnverified} {
 					d := view.Due{Project: project, Report: report, Granularity: spec.Granularity, Reason: string(reason)}

@@ -135,6 +135,9 @@ func projects(p Plan) []view.Project {
 		project := view.Project{ID: id}
 		for _, report := range p.Input.Reports {
 			for _, spec := range p.Input.Specs {
+				if !report.HasWindows(spec.Granularity) {
+					continue
+				}
 				g := grid(p, view.Grid{Project: id, Report: report, Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly})
 				for i, c := range g.Cells {
 					if c.Revision != nil && waits[c.Revision.Key] {

@@ -12,20 +12,24 @@ import (
 )
 
 // oneAgentsPage is a whole answer with two rows.
-const oneAgentsPage = `{"totals":[{"agent":"curl","class":"tool","audience":"neither","visitors":2,"requests":5},` +
-	`{"agent":"curl","class":"tool","audience":"ai","visitors":1,"requests":1}],"agents":[` +
-	`{"path":"/a","agent":"curl","class":"tool","audience":"neither","found":true,"visitors":1,"requests":3},` +
-	`{"path":"/b","agent":"curl","class":"tool","audience":"ai","found":false,"visitors":1,"requests":1}],"hasMore":true}`
+const oneAgentsPage = `{"totals":[` +
+	`{"agent":"curl","class":"tool","audience":"neither","visitors":2,"requests":5,"markdown":4,"bytes":70},` +
+	`{"agent":"curl","class":"tool","audience":"ai","visitors":1,"requests":1,"markdown":0,"bytes":-1}],"agents":[` +
+	`{"path":"/a","agent":"curl","class":"tool","audience":"neither","found":true,"visitors":1,"requests":3,` +
+	`"markdown":0,"bytes":-1},` +
+	`{"path":"/b","agent":"curl","class":"tool","audience":"ai","found":false,"visitors":1,"requests":1,` +
+	`"markdown":0,"bytes":-1}],"hasMore":true}`
 
 var oneAgentsPageWant = analytics.Page{
 	Site: recordsOf(
-		analytics.AgentRow{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 2, Requests: 5},
-		analytics.AgentRow{Agent: "curl", Class: "tool", Audience: "ai", Found: true, Visitors: 1, Requests: 1},
+		analytics.AgentRow{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 2, Requests: 5,
+			Markdown: 4, Bytes: 70},
+		analytics.AgentRow{Agent: "curl", Class: "tool", Audience: "ai", Found: true, Visitors: 1, Requests: 1, Bytes: -1},
 	),
 	Rows: recordsOf(
 		analytics.AgentRow{Path: "/a", Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 1,
-			Requests: 3},
-		analytics.AgentRow{Path: "/b", Agent: "curl", Class: "tool", Audience: "ai", Visitors: 1, Requests: 1},
+			Requests: 3, Bytes: -1},
+		analytics.AgentRow{Path: "/b", Agent: "curl", Class: "tool", Audience: "ai", Visitors: 1, Requests: 1, Bytes: -1},
 	),
 	HasMore: true,
 }
@@ -60,7 +64,9 @@ func TestDecodeAgentsPageRefuses(t *testing.T) {
 		"path missing":     {swap(`"path":"/a",`, ``), "missing: path"},
 		"found missing":    {swap(`"found":true,`, ``), "missing: found"},
 		"found a text":     {swap(`"found":true`, `"found":"true"`), "want true or false"},
-		"requests missing": {swap(`,"requests":5`, ``), "/totals/0, before byte 76: missing: requests"},
+		"requests missing": {swap(`,"requests":5`, ``), "/totals/0, before byte 100: missing: requests"},
+		"fewer than none":  {swap(`"markdown":4`, `"markdown":-1`), "want an integer from 0 to"},
+		"fewer bytes":      {swap(`"bytes":70`, `"bytes":-2`), "want an integer from -1 to"},
 		"half a reader":    {swap(`"visitors":2`, `"visitors":2.5`), "want an integer"},
 		"other audience":   {swap(`"audience":"neither"`, `"audience":"total"`), "want human, ai or neither"},
 		"no name":          {swap(`"agent":"curl"`, `"agent":""`), "want 1 to 200 bytes"},

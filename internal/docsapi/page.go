@@ -32,6 +32,7 @@ const (
 type member struct {
 	name  string
 	value any
+	least int64 // of an *int64
 }
 
 // optional reads a member that may be absent.
@@ -43,33 +44,34 @@ type optional func() error
 type pageDecoder struct {
 	tokens *jsontext.Decoder
 	// paths holds the paths of all rows one after another: they become one string.
-	paths []byte
+	paths strings.Builder
 	// names are those that have come: few agents are in many rows.
 	names map[string]string
 }
 
 // decode reads the answer for at most maxRows rows of a report (specification, sections 4.3, 2.2 and 2.3).
-// An empty path is a path, unless that is the site. Unknown members are skipped. Errors wrap errCut where
+// Only some reports have a page with an empty path. Unknown members are skipped. Errors wrap errCut where
 // the body ends too early, else errShape, name the member and the byte, and are malformed where the body is
-// still a page. body is not kept. A dataFrom of another kind counts as absent: other services may mean something else
-// by it.
+// still a page. body is not kept. A dataFrom or humans of another kind counts as absent: other services may mean
+// something else by it.
 func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page, err error) {
 	d := &pageDecoder{
 		tokens: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
-		paths:  make([]byte, 0, len(body)/2), names: map[string]string{},
+		names:  map[string]string{},
 	}
+	d.paths.Grow(len(body) / 2)
 	// Each row is read into this one, whose every column its object must have.
 	var row analytics.Record
 	fields := of.Fields(&row)
 	var columns []member
 	for i, field := range fields.All() {
-		columns = append(columns, member{of.Columns[i].Name, field})
+		columns = append(columns, member{of.Columns[i].Name, field, of.Columns[i].Least})
 	}
 	columns[0].value = d.path
 	page.Rows = make([]analytics.Record, 0, maxRows)
 	ends := make([]int, 0, maxRows) // of the paths
 	err = d.object([]member{
-		{"totals", func() (err error) {
+		{name: "totals", value: func() (err error) {
 			if of.Site {
 				page.Site, err = readSite(d, of, &row, columns)
 				return err
@@ -78,25 +80,29 @@ func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page,
 			page.Totals = row.Counts.Totals()
 			return err
 		}},
-		{of.Name, func() error {
+		{name: of.Name, value: func() error {
 			return d.array(func() error {
-				before := len(d.paths)
+				before := d.paths.Len()
 				if err := d.object(columns); err != nil {
 					return err
 				}
 				switch {
-				case of.Site && len(d.paths) == before:
+				case !of.EmptyPath && d.paths.Len() == before:
 					return d.broken("an empty path")
 				case len(page.Rows) == maxRows:
 					return d.broken(fmt.Sprintf("more rows than the %d asked for", maxRows))
 				}
-				page.Rows, ends = append(page.Rows, row), append(ends, len(d.paths))
+				page.Rows, ends = append(page.Rows, row), append(ends, d.paths.Len())
 				return nil
 			})
 		}},
-		{"hasMore", &page.HasMore},
-		{"dataFrom", optional(func() (err error) {
+		{name: "hasMore", value: &page.HasMore},
+		{name: "dataFrom", value: optional(func() (err error) {
 			page.DataFrom, err = d.dataFrom()
+			return err
+		})},
+		{name: "humans", value: optional(func() (err error) {
+			page.Humans, err = d.humans()
 			return err
 		})},
 	})
@@ -114,7 +120,7 @@ func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page,
 		}
 		return analytics.Page{}, err
 	}
-	paths, from := string(d.paths), 0
+	paths, from := d.paths.String(), 0
 	for i, end := range ends {
 		page.Rows[i].Texts[0], from = paths[from:end], end
 	}
@@ -223,7 +229,7 @@ func (d *pageDecoder) object(members []member) error {
 func (d *pageDecoder) value(m member) (err error) {
 	switch to := m.value.(type) {
 	case *int64:
-		*to, err = d.count()
+		*to, err = d.count(m.least)
 	case *bool:
 		*to, err = d.truth()
 	case *string:
@@ -264,17 +270,17 @@ func (d *pageDecoder) truth() (bool, error) {
 	return token.Kind() == jsontext.KindTrue, nil
 }
 
-func (d *pageDecoder) count() (int64, error) {
+func (d *pageDecoder) count(least int64) (int64, error) {
 	raw, err := d.tokens.ReadValue()
 	if err != nil {
 		return 0, err
 	}
 	if raw.Kind() == jsontext.KindNumber {
-		if n, ok := integer(raw); ok {
+		if n, ok := integer(raw, least); ok {
 			return n, nil
 		}
 	}
-	return 0, d.broken("want an integer from 0 to 2^63-1")
+	return 0, d.broken(fmt.Sprintf("want an integer from %d to 2^63-1", least))
 }
 
 // dataFrom reads the first day with data: NoData for null, nil for what is no date.
@@ -293,6 +299,15 @@ func (d *pageDecoder) dataFrom() (*analytics.Date, error) {
 	return &day, nil
 }
 
+// humans reads the mode of counting people: the empty one for what is no mode.
+func (d *pageDecoder) humans() (mode analytics.Humans, err error) {
+	raw, err := d.tokens.ReadValue()
+	if err == nil && raw.Kind() == jsontext.KindString {
+		_ = mode.UnmarshalText(unquoted(raw)) // nothing needs it
+	}
+	return mode, err
+}
+
 // path reads a path and keeps it as [analytics.EscapePath] says.
 func (d *pageDecoder) path() error {
 	raw, err := d.tokens.ReadValue()
@@ -302,19 +317,19 @@ func (d *pageDecoder) path() error {
 	if raw.Kind() != jsontext.KindString {
 		return d.broken("want a string")
 	}
-	before := len(d.paths)
+	before := d.paths.Len()
 	tooLong := len(raw) > len(`""`)+len(`\u0000`)*maxPath // however it is written
 	switch {
 	case tooLong:
 	case bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw):
-		d.paths = append(d.paths, raw[1:len(raw)-1]...)
+		d.paths.Write(raw[1 : len(raw)-1])
 	default:
-		d.paths = append(d.paths, analytics.EscapePath(units(raw))...)
+		d.paths.WriteString(analytics.EscapePath(units(raw)))
 	}
 	switch {
-	case tooLong || len(d.paths)-before > maxPath:
+	case tooLong || d.paths.Len()-before > maxPath:
 		return d.broken(fmt.Sprintf("a path over %d bytes", maxPath))
-	case len(d.paths) > maxPaths:
+	case d.paths.Len() > maxPaths:
 		return d.broken(fmt.Sprintf("paths over %d MiB together", maxPaths>>20))
 	}
 	return nil
@@ -406,10 +421,10 @@ func escaped(raw []byte) (unit rune, size int) {
 	return unit, one
 }
 
-// integer returns the value of a JSON number; false unless it is an integer from 0 to 2^63-1,
+// integer returns the value of a JSON number; false unless it is an integer from least to 2^63-1,
 // however it is written: 12, 12.0 and 1.2e1 are the same. Nothing is rounded. Only zero may have
 // more than maxDigits digits or an exponent beyond them.
-func integer(number []byte) (int64, bool) {
+func integer(number []byte, least int64) (int64, bool) {
 	const maxDigits = 1000
 	if n, err := strconv.ParseUint(string(number), 10, 63); err == nil {
 		return int64(n), true
@@ -423,7 +438,7 @@ func integer(number []byte) (int64, bool) {
 	if ok {
 		_, ok = r.SetString(string(number))
 	}
-	if !ok || !r.IsInt() || !r.Num().IsInt64() || r.Sign() < 0 {
+	if !ok || !r.IsInt() || !r.Num().IsInt64() || r.Num().Int64() < least {
 		return 0, false
 	}
 	return r.Num().Int64(), true

@@ -47,6 +47,14 @@ func TestDecodePage(t *testing.T) {
 		page.DataFrom = &day
 		return page
 	}
+	mode := func(humans string) string {
+		return strings.Replace(onePage, `,"hasMore"`, `,"humans":`+humans+`,"hasMore"`, 1)
+	}
+	counted := func(by analytics.Humans) analytics.Page {
+		page := onePageWant
+		page.Humans = by
+		return page
+	}
 	for name, tc := range map[string]struct {
 		body string
 		want analytics.Page
@@ -60,10 +68,14 @@ func TestDecodePage(t *testing.T) {
 		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.Page{
 			Totals: onePageWant.Totals, HasMore: true,
 			Rows: recordsOf(analytics.Row{Path: longest, Totals: analytics.Totals{Human: 1, AI: 2, Total: 2}})}},
-		"data from":       {with(`"2026-11-16"`), dated(20773)},
-		"no data":         {with(`null`), dated(analytics.NoData)},
-		"data from 7":     {with(`7`), onePageWant},
-		"data from a sea": {with(`"sea"`), onePageWant},
+		"data from":        {with(`"2026-11-16"`), dated(20773)},
+		"no data":          {with(`null`), dated(analytics.NoData)},
+		"data from 7":      {with(`7`), onePageWant},
+		"data from a sea":  {with(`"sea"`), onePageWant},
+		"mode of people":   {mode(`"confirmed"`), counted(analytics.Confirmed)},
+		"no mode":          {mode(`""`), onePageWant},
+		"mode of a sea":    {mode(`"sea"`), onePageWant},
+		"mode of a number": {mode(`{"people":7}`), onePageWant},
 		"no row": {`{"hasMore":false,"visitors":[],"totals":{"total":0,"ai":0,"human":0}}`,
 			analytics.Page{Rows: []analytics.Record{}}},
 		"greatest count, odd paths": {
@@ -84,6 +96,31 @@ func TestDecodePage(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestDecodeReports: the rows of sources and views, which have no empty path.
+func TestDecodeReports(t *testing.T) {
+	site := analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: "browser", Visitors: 2, Requests: 3}
+	row := analytics.SourceRow{Path: "/a", Source: "none", Class: "none", Agent: "unconfirmed", Visitors: 1, Requests: 1}
+	for name, tc := range map[string]struct {
+		report analytics.Report
+		body   string
+		want   analytics.Page
+	}{
+		"sources": {analytics.SourcesReport, `{"totals":[{"source":"chatgpt","class":"assistant","agent":"browser",` +
+			`"visitors":2,"requests":3}],"sources":[{"path":"/a","source":"none","class":"none","agent":"unconfirmed",` +
+			`"visitors":1,"requests":1}],"hasMore":false}`, analytics.Page{Site: recordsOf(site), Rows: recordsOf(row)}},
+		"views": {analytics.ViewsReport, strings.Replace(onePage, "visitors", "views", 1), onePageWant},
+	} {
+		got, err := decode([]byte(tc.body), maxLimit, tc.report.Shape())
+		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", name, err, diff)
+		}
+		empty := strings.Replace(tc.body, `"/a"`, `""`, 1)
+		if _, err := decode([]byte(empty), maxLimit, tc.report.Shape()); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s, an empty path: %v", name, err)
+		}
 	}
 }
 

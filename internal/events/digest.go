@@ -151,12 +151,15 @@ func newestFiring(cron schedule.Cron, from, now time.Time) (newest time.Time) {
 }
 
 // weekOf returns a week and its change from the week before, whose entry is nil if that was not
-// exported.
+// exported, or counts people by another mode.
 func weekOf(l coverage.Ledger, week state.Entry) (out view.Week, before *state.Entry) {
-	out = view.Week{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
+	out = view.Week{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals, Humans: week.Humans}
 	former := week.Key
 	former.Window = schedule.Previous(analytics.Week, week.Window)
-	if before = l.Entry(former); before != nil {
+	if before = l.Entry(former); before != nil && !before.Comparable(week.Revision) {
+		out.HumansBefore, before = &before.Humans, nil
+	}
+	if before != nil {
 		out.Before = &before.Totals
 		out.Change = &analytics.Totals{
 			Human: week.Totals.Human - before.Totals.Human, AI: week.Totals.AI - before.Totals.AI,
@@ -226,8 +229,12 @@ func (w *Watcher) agents(ctx context.Context, l coverage.Ledger, week state.Entr
 		if err != nil {
 			return err
 		}
+		if list == query.SiteAgents {
+			d.People = r.People
+		}
 		for _, a := range r.Agents {
-			if a.Audience != analytics.Human && len(d.Agents) < digestAgents {
+			isPerson := a.Audience == analytics.Human || a.Agent == analytics.UnconfirmedAgent
+			if !isPerson && len(d.Agents) < digestAgents {
 				d.Agents = append(d.Agents, a)
 			}
 		}
@@ -320,10 +327,18 @@ const notSettled = "The week can still change a little."
 
 // audienceLines are people and AI agents of a week.
 func audienceLines(week view.Week) []string {
-	return []string{
-		fmt.Sprintf("People: %s%s", format.Commas(week.Totals.Human), change(week, analytics.Human)),
+	people := fmt.Sprintf("People: %s%s", format.Commas(week.Totals.Human), change(week, analytics.Human))
+	if week.People != nil {
+		people += "; " + week.People.String()
+	}
+	lines := []string{
+		people,
 		fmt.Sprintf("AI agents: %s%s", format.Commas(week.Totals.AI), change(week, analytics.AI)),
 	}
+	if week.HumansBefore != nil {
+		lines = append(lines, view.ModeChange(*week.HumansBefore, week.Humans, "this week"))
+	}
+	return lines
 }
 
 // headline is the project, the week and its readers.

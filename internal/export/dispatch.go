@@ -440,7 +440,8 @@ func (r *run) readOpen(ctx context.Context, k analytics.Key, turn int) error {
 	}
 	r.noteDataFrom(ctx, k.Project, page.DataFrom)
 	r.noteAnswer(ctx, schedule.SourceOf(k))
-	if err := r.e.ledger.SetOpen(ctx, k, page.Totals, at); err != nil {
+	open := analytics.OpenWindow{Key: k, Totals: page.Totals, Humans: page.Humans, ReadAt: at}
+	if err := r.e.ledger.SetOpen(ctx, open); err != nil {
 		return err
 	}
 	r.e.observe(Event{Step: StepOpen, Key: k})

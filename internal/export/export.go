@@ -52,7 +52,7 @@ type windowLedger interface {
 	SetPageSize(ctx context.Context, s state.PageSize) error
 
 	// SetOpen keeps the totals of a running window.
-	SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error
+	SetOpen(ctx context.Context, w analytics.OpenWindow) error
 	// SetTop keeps the first rows of a revision. An older window or revision than the one it has changes nothing.
 	SetTop(ctx context.Context, l state.TopRows) error
 	// Count adds to a counter; labels are pairs of name and value.

@@ -230,8 +230,8 @@ func (w *world) clean(r Summary) Summary {
 func (w *world) shows(k analytics.Key, number int32) analytics.Revision {
 	w.Helper()
 	rev := w.shown(k)
-	if rev.Number != number {
-		w.Fatalf("%s: revision %d is shown, want %d", k, rev.Number, number)
+	if rev.Number != number || rev.Humans != analytics.Claimed {
+		w.Fatalf("%s: revision %d is shown, want %d, counting %q people", k, rev.Number, number, rev.Humans)
 	}
 	if diff := rowsDiffer(w.service.all(k), w.rows(k)); diff != "" {
 		w.Fatalf("%s (-service +sink):\n%s", k, diff)

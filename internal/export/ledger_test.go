@@ -113,10 +113,10 @@ func (m *memory) Forget(_ context.Context, rev analytics.Revision) error {
 	return nil
 }
 
-func (m *memory) SetOpen(_ context.Context, k analytics.Key, t analytics.Totals, _ time.Time) error {
+func (m *memory) SetOpen(_ context.Context, w analytics.OpenWindow) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.open[k] = t
+	m.open[w.Key] = w.Totals
 	return nil
 }
 

@@ -110,9 +110,9 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	}
 	switch {
 	case p.drift != nil:
-	case offset == 0 && page.Rows == 0 && !page.HasMore && page.Site != spool.Site{}:
+	case offset == 0 && page.Rows == 0 && !page.HasMore && !page.Site.IsZero():
 		p.drift = fmt.Errorf("%w: no rows, but its totals are not zero: %v", errDrift, page.Site)
-	case page.Site == spool.Site{} && p.log.Sum.Added != analytics.Totals{}:
+	case page.Site.IsZero() && p.log.Sum.Added != analytics.Totals{}:
 		p.drift = fmt.Errorf("%w: its totals are zero, but its rows have visitors", errDrift)
 	case page.Site != p.site:
 		p.drift = fmt.Errorf("%w: %v, and %v at offset %d", errMoved, p.site, page.Site, offset)

@@ -110,6 +110,7 @@ func TestPagesThatDrift(t *testing.T) {
 		requests int
 	}{
 		{"totals", func(p *visitorsPage) { p.Totals.Human++ }, 2},
+		{"mode of people", func(p *visitorsPage) { p.Humans = analytics.Confirmed }, 2},
 		{"path of another page", func(p *visitorsPage) { p.Rows[3].Path = rowsOf(1, 1)[0].Path }, 3},
 		{"path twice in the page", func(p *visitorsPage) { p.Rows[3].Path = p.Rows[4].Path }, 3},
 		{"short page", func(p *visitorsPage) { p.Rows = p.Rows[:249] }, 2},
@@ -293,7 +294,7 @@ func TestMispredictedPageCounts(t *testing.T) {
 	w.service.answer = func(nth int, q docsapi.PageQuery) (*visitorsPage, error) {
 		if nth == 1 {
 			w.service.put(k, 700, 1) // after this answer
-			return &visitorsPage{Totals: totalsOf(rowsOf(700, 1))}, nil
+			return &visitorsPage{Totals: totalsOf(rowsOf(700, 1)), Humans: analytics.Claimed}, nil
 		}
 		return nil, nil
 	}
@@ -430,7 +431,7 @@ func TestNoRowsUnderTotals(t *testing.T) {
 				if !empty {
 					return nil, nil
 				}
-				return &visitorsPage{Totals: totalsOf(full)}, nil
+				return &visitorsPage{Totals: totalsOf(full), Humans: analytics.Claimed}, nil
 			}
 			var last Summary
 			for w.now = noon(1); w.now.Before(noon(90)); w.now = w.now.Add(time.Hour) {

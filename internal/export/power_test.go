@@ -134,8 +134,8 @@ func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
 	return local(w.p.do(callForget, func() error { return w.windowLedger.Forget(ctx, rev) }))
 }
 
-func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	return local(w.p.do(callOpen, func() error { return w.windowLedger.SetOpen(ctx, k, t, at) }))
+func (w wire) SetOpen(ctx context.Context, open analytics.OpenWindow) error {
+	return local(w.p.do(callOpen, func() error { return w.windowLedger.SetOpen(ctx, open) }))
 }
 
 func (w wire) SetTop(ctx context.Context, l state.TopRows) error {

@@ -29,7 +29,7 @@ func (p page) info() spool.PageInfo { return spool.InfoOf(p.of, p.Page) }
 
 // alone is a page of the same totals, at the first offset, without the rows that it announces.
 func (p page) alone() page {
-	return page{analytics.Page{Totals: p.Totals, Site: p.Site, HasMore: true}, p.of}
+	return page{analytics.Page{Totals: p.Totals, Site: p.Site, Humans: p.Humans, HasMore: true}, p.of}
 }
 
 // names writes what tells each row from the others of its window.

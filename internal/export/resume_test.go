@@ -193,7 +193,7 @@ func TestSameDays(t *testing.T) {
 					for i, k := range keys {
 						rev := w.shown(k)
 						if rev.Number != 1 || !rev.Verified || rev.TotalsOnly() != in.Specs[i].TotalsOnly ||
-							rev.Totals != w.totals(k) {
+							rev.Totals != w.totals(k) || rev.Humans != analytics.Claimed {
 							t.Errorf("%s: %+v", k, rev)
 						}
 						if !rev.TotalsOnly() {

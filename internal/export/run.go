@@ -68,6 +68,10 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 		a.Log.Warn("all windows that were read have the same totals, whatever their length: does the service, or a cache "+
 			"in front of it, ignore the dates?", "project", project, "remedy", "docgauge check")
 	}
+	for _, c := range s.OtherModes {
+		a.Log.With(c.Attrs()).Info("people are counted by another mode: windows of the two modes are not compared",
+			"humans", c.Now.Said(), "humans_before", c.Before.Said())
+	}
 	s.Ended = a.Now()
 	s.Took = s.Ended.Sub(started)
 
@@ -99,6 +103,7 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 	if err != nil {
 		return err
 	}
+	s.modes = lastModes(ledger)
 	// Check that the sinks have not moved and that the state is as new as their content. A sink
 	// that is not in its place gets nothing, and the run fails. The ledger of a state from an
 	// older backup is rebuilt from the sinks.

@@ -22,17 +22,18 @@ import (
 type visitorsPage struct {
 	Offset  int
 	Totals  analytics.Totals
+	Humans  analytics.Humans
 	Rows    []analytics.Row
 	HasMore bool
 }
 
 func (p visitorsPage) page() analytics.Page {
-	return analytics.Page{Offset: p.Offset, Totals: p.Totals, Rows: records(p.Rows), HasMore: p.HasMore}
+	return analytics.Page{Offset: p.Offset, Totals: p.Totals, Humans: p.Humans, Rows: records(p.Rows), HasMore: p.HasMore}
 }
 
 // agents has an agent's row for each row of the page: its readers are the humans, its requests the total.
 func (p visitorsPage) agents() analytics.Page {
-	out := analytics.Page{Offset: p.Offset, HasMore: p.HasMore}
+	out := analytics.Page{Offset: p.Offset, HasMore: p.HasMore, Humans: p.Humans}
 	if p.Totals != (analytics.Totals{}) {
 		site := agentOf(analytics.Row{Totals: analytics.Totals{Human: p.Totals.Human, Total: p.Totals.Total}})
 		out.Site = records([]analytics.AgentRow{site})
@@ -206,7 +207,8 @@ func (s *service) page(q docsapi.PageQuery) visitorsPage {
 	}
 	from, to := min(q.Offset, len(rows)), min(q.Offset+limit, len(rows))
 	return visitorsPage{
-		Offset: q.Offset, Totals: totalsOf(rows), Rows: rows[from:to:to], HasMore: to < len(rows),
+		Offset: q.Offset, Totals: totalsOf(rows), Humans: analytics.Claimed, Rows: rows[from:to:to],
+		HasMore: to < len(rows),
 	}
 }
 

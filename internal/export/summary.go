@@ -59,6 +59,8 @@ type Summary struct {
 	Suspect int `json:"windows_suspect"`
 	// SameNumbers are projects of which all windows that were read have the same totals, whatever their length.
 	SameNumbers []string `json:"projects_with_equal_windows,omitempty"`
+	// OtherModes are the changes of the mode by which the service counts people.
+	OtherModes []ModeChange `json:"modes_changed,omitempty"`
 	// SetAside counts windows that failed alone and are read again later.
 	SetAside int `json:"windows_set_aside"`
 	// StillAside counts windows that were set aside before the run, alone or with their project or report, and
@@ -83,6 +85,8 @@ type Summary struct {
 	Took time.Duration `json:"-"`
 	// Ended is when the run ended.
 	Ended time.Time `json:"-"`
+	// modes has the mode by which people of each project were counted last.
+	modes map[string]analytics.Humans
 	// alike has the readings of each project.
 	alike map[string]*analytics.Alike
 	// BudgetSpent reports whether the budget is why windows are left.
@@ -91,6 +95,24 @@ type Summary struct {
 	replan bool
 	// wanted is how many requests must be free for the first window that is left; 0 is one.
 	wanted int
+}
+
+// ModeChange is a window whose people were counted by another mode than in the reading before.
+type ModeChange struct {
+	analytics.Key
+	Before analytics.Humans `json:"humans_before"`
+	Now    analytics.Humans `json:"humans"`
+}
+
+// lastModes returns the mode of the last reading of visitors of each project.
+func lastModes(l coverage.Ledger) map[string]analytics.Humans {
+	modes, read := map[string]analytics.Humans{}, map[string]time.Time{}
+	for e := range l.All() {
+		if e.Report == analytics.VisitorsReport && !e.ExportedAt.Before(read[e.Project]) {
+			modes[e.Project], read[e.Project] = e.Humans, e.ExportedAt
+		}
+	}
+	return modes
 }
 
 // Good reports whether the run did all it could: windows that the budget defers are not failures.
@@ -108,6 +130,15 @@ func LogProblems(log *slog.Logger, s Summary) {
 
 // addReading adds a reading of a window.
 func (s *Summary) addReading(rev analytics.Revision) {
+	if before, known := s.modes[rev.Project]; rev.Report == analytics.VisitorsReport {
+		if known && before != rev.Humans {
+			s.changeMode(ModeChange{rev.Key, before, rev.Humans})
+		}
+		if s.modes == nil {
+			s.modes = map[string]analytics.Humans{}
+		}
+		s.modes[rev.Project] = rev.Humans
+	}
 	if s.alike == nil {
 		s.alike = map[string]*analytics.Alike{}
 	}
@@ -119,6 +150,20 @@ func (s *Summary) addReading(rev analytics.Revision) {
 		s.SameNumbers = slices.DeleteFunc(s.SameNumbers, func(p string) bool { return p == rev.Project })
 	} else if !slices.Contains(s.SameNumbers, rev.Project) {
 		s.SameNumbers = append(s.SameNumbers, rev.Project)
+	}
+}
+
+// changeMode keeps one change of each project: the mode before the run, and the last one.
+func (s *Summary) changeMode(c ModeChange) {
+	i := slices.IndexFunc(s.OtherModes, func(o ModeChange) bool { return o.Project == c.Project })
+	if i < 0 {
+		s.OtherModes = append(s.OtherModes, c)
+		return
+	}
+	if c.Before = s.OtherModes[i].Before; c.Before == c.Now {
+		s.OtherModes = slices.Delete(s.OtherModes, i, i+1)
+	} else {
+		s.OtherModes[i] = c
 	}
 }
 

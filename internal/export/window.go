@@ -197,7 +197,7 @@ func (w *window) share(rev analytics.Revision) error {
 			continue
 		}
 		known, _ := w.run.work.Known(item.Key)
-		if err := w.e.app.Spool.Share(w.log, item.Key, known.Number+1, item.TotalsOnly, rev.Totals); err != nil {
+		if err := w.e.app.Spool.Share(w.log, rev, item.Key, known.Number+1, item.TotalsOnly); err != nil {
 			return err
 		}
 		w.run.locked(func() { w.run.given[item.Key] = true })
@@ -273,9 +273,9 @@ func (w *window) keepsFormer() error {
 	sum, site := w.log.Sum, w.pages.newest
 	switch {
 	case w.item.TotalsOnly || w.previous.Rows <= 0:
-	case sum.Rows == 0 && site != spool.Site{}:
+	case sum.Rows == 0 && !site.IsZero():
 		return errNoRows
-	case sum.Added != analytics.Totals{} && site == spool.Site{} && w.previous.Totals != analytics.Totals{}:
+	case sum.Added != analytics.Totals{} && site.IsZero() && w.previous.Totals != analytics.Totals{}:
 		return errNoTotals
 	}
 	return nil
@@ -358,7 +358,7 @@ func (w *window) isUnmoved() bool { return w.pages.drift == nil || w.item.Totals
 func (w *window) revision(verified bool) analytics.Revision {
 	rev := analytics.Revision{
 		Key: w.item.Key, Number: w.previous.Number + 1, Verified: verified, Totals: w.pages.newest.Totals,
-		ExportedAt: w.log.Started(),
+		Humans: w.pages.newest.Humans, ExportedAt: w.log.Started(),
 	}
 	before := w.previous.ExportedAt
 	if w.item.TotalsOnly {

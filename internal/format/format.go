@@ -25,6 +25,24 @@ func Commas[N int | int64](n N) string {
 	return sign + text
 }
 
+// Known writes a count as Commas does, and a dash for an unknown one, which is less than 0.
+func Known(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return Commas(n)
+}
+
+// Size writes a number of bytes with three digits: 512 B, 1.21 MB.
+func Size(n int64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
+	size := float64(n)
+	for size >= 999.5 {
+		size, units = size/1000, units[1:]
+	}
+	return strconv.FormatFloat(size, 'g', 3, 64) + " " + units[0]
+}
+
 // List returns the elements of a comma-separated list, without the spaces around them and without empty elements.
 func List(text string) (all []string) {
 	for element := range strings.SplitSeq(text, ",") {

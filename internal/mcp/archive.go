@@ -336,7 +336,7 @@ type rowsAnswer struct {
 }
 
 func (a *assistant) rows(ctx context.Context, q rowsQuestion) (out rowsAnswer, err error) {
-	err = a.ask(ctx, q.series, analytics.Week, func(from sinks.Sink, s query.Selection) error {
+	err = a.ask(ctx, q.series, q.Report.UsualWindow(analytics.Week), func(from sinks.Sink, s query.Selection) error {
 		all, err := query.Rows(ctx, from, query.Choice{Selection: s, At: q.At, Today: analytics.DateOf(a.Now())},
 			query.RowRanking{Report: q.Report, By: q.By, Name: q.Name, Path: q.Path, Prefix: q.Prefix, N: int(q.Limit)})
 		if err == nil {

@@ -69,6 +69,13 @@ func reportNames() (names []any) {
 	return names
 }
 
+func agentOrders() (all []any) {
+	for _, o := range query.AgentOrders {
+		all = append(all, string(o))
+	}
+	return all
+}
+
 // schemas are those of the types that do not say enough by themselves.
 var schemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[analytics.Date](): {Type: "string", Format: "date"},
@@ -89,7 +96,7 @@ var schemas = map[reflect.Type]*jsonschema.Schema{
 			"if an agent is named",
 	},
 	reflect.TypeFor[agentOrder](): {
-		Type: "string", Enum: []any{"readers", "requests"},
+		Type: "string", Enum: agentOrders(),
 		Description: "what the list is ranked by; default: readers, and requests for misses",
 	},
 	reflect.TypeFor[audience](): {

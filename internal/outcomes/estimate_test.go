@@ -266,6 +266,33 @@ func TestWindowsNotUsed(t *testing.T) {
 	}
 }
 
+// TestMode: people counted by another mode than before the merge are not compared; AI readers are.
+func TestMode(t *testing.T) {
+	s := newSite()
+	const claimedUntil = 10
+	s.readers = func(_ string, d analytics.Date, n float64) float64 {
+		if d > merged+claimedUntil {
+			n /= 4
+		}
+		return n
+	}
+	s.window = func(rev *analytics.Revision) bool {
+		if rev.Humans = analytics.Claimed; rev.From > merged+claimedUntil {
+			rev.Humans = analytics.Confirmed
+		}
+		return true
+	}
+	s.fill("prj_a")
+	got := of(t, s, merge(merged, touched), merge(merged+claimedUntil-3, "/page-00020"))
+	people, ai := got[0].Effects[0], got[0].Effects[1]
+	if people.DaysAfter != claimedUntil || ai.DaysAfter != 28 || people.Actual < ai.Actual*10*2 {
+		t.Errorf("%+v, AI %+v", brief(people), brief(ai))
+	}
+	if late := got[1].Effects[0]; !strings.Contains(late.Reason, "another mode") {
+		t.Errorf("%+v", brief(late))
+	}
+}
+
 // TestDamagedWindow: it counts as missing, and its error is returned.
 func TestDamagedWindow(t *testing.T) {
 	missing := newSite()

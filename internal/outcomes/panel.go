@@ -31,6 +31,8 @@ type panel struct {
 	// first is the date of index 0, usable says which days have a window.
 	first  analytics.Date
 	usable []bool
+	// humans has the mode by which people were counted on each day.
+	humans []analytics.Humans
 	// newest is the last day with a window that may be used; it may be after those of usable.
 	newest analytics.Date
 	// pages are the visitors by path and audience; a page without a row had none.
@@ -43,7 +45,7 @@ type panel struct {
 func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, error) {
 	within := analytics.Window{From: merges[0].Date() - 2*span, To: merges[len(merges)-1].Date() + span + 1}
 	p := &panel{first: within.From, usable: make([]bool, within.Days()),
-		pages: map[string]map[analytics.Audience][]float64{}}
+		humans: make([]analytics.Humans, within.Days()), pages: map[string]map[analytics.Audience][]float64{}}
 	var errs []error
 	windows := map[analytics.Date]analytics.Revision{}
 	scope := sinks.Scope{Projects: []string{merges[0].Project}, Granularities: []analytics.Granularity{analytics.Day},
@@ -100,7 +102,7 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 			}
 			return true
 		})
-		p.usable[d-p.first] = err == nil && isUsable(rev)
+		p.usable[d-p.first], p.humans[d-p.first] = err == nil && isUsable(rev), rev.Humans
 		errs = append(errs, err)
 	}
 	return p, errors.Join(errs...)

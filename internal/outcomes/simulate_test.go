@@ -54,7 +54,7 @@ func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 
 func emptyPanel() *panel {
 	return &panel{first: mergeDate - 2*span, newest: mergeDate + span, usable: slices.Repeat([]bool{true}, 3*span+1),
-		pages: map[string]map[analytics.Audience][]float64{}}
+		humans: make([]analytics.Humans, 3*span+1), pages: map[string]map[analytics.Audience][]float64{}}
 }
 
 // eligible are the pages with at least so many human visitors a day before the merge.

@@ -116,7 +116,7 @@ func model(t *testing.T, p *panel, path string, truth float64) *modelled {
 	m := view.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
 	s := newStudy(p, m, []view.Merge{m})
 	w, _ := s.window(path, analytics.Human)
-	d, index := s.in(w)
+	d, index := s.in(w, analytics.Human)
 	c := s.comparison(w, analytics.Human)
 	out := &modelled{
 		Before: d.before, Date: d.date, Series: s.series(path, analytics.Human, index), Donors: c.donors,

@@ -78,6 +78,8 @@ type study struct {
 	earlier map[string]bool
 	// untouched has the pages that no merge touched near this one, sorted.
 	untouched []string
+	// humans is the mode by which people were counted before the merge: people counted by another one are others.
+	humans analytics.Humans
 	// known has the comparisons made so far: touched pages with the same days share one.
 	known map[comparisonKey]*comparison
 }
@@ -123,14 +125,25 @@ func newStudy(p *panel, m view.Merge, all []view.Merge) *study {
 		}
 	}
 	slices.Sort(s.untouched)
+	for i := m.Date() - p.first; i >= 0; i-- {
+		if p.usable[i] {
+			s.humans = p.humans[i]
+			break
+		}
+	}
 	return s
 }
 
-// in returns the usable days of a window, without that of the merge, and their indices.
-func (s *study) in(w analytics.Window) (d days, index []int) {
+// has reports whether the visitors of an audience on a day may be compared.
+func (s *study) has(day int, a analytics.Audience) bool {
+	return s.usable[day] && (a != analytics.Human || s.panel.humans[day] == s.humans)
+}
+
+// in returns the days of a window that may be compared, without that of the merge, and their indices.
+func (s *study) in(w analytics.Window, a analytics.Audience) (d days, index []int) {
 	for date := w.From; date < w.To; date++ {
 		i := int(date - s.first)
-		if !s.usable[i] || date == s.merge.Date() {
+		if !s.has(i, a) || date == s.merge.Date() {
 			continue
 		}
 		if date < s.merge.Date() {
@@ -158,7 +171,7 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 
 	// 1. The days before and after the merge, and whether they suffice.
 	w, reason := s.window(path, a)
-	d, index := s.in(w)
+	d, index := s.in(w, a)
 	series := s.series(path, a, index)
 	e.DaysBefore, e.DaysAfter = d.before, len(d.date)-d.before
 	if d.before > 0 {
@@ -256,7 +269,7 @@ func (s *study) young(path string, a analytics.Audience) string {
 	first := date + span
 	for i, n := range s.pages[path][a][:date-s.first+span+1] {
 		switch d := s.first + analytics.Date(i); {
-		case !s.usable[i]:
+		case !s.has(i, a):
 		case days == 0 && n == 0:
 			empty++
 		default:
@@ -299,7 +312,7 @@ func (s *study) weeks(path string, a analytics.Audience) (levels [weeksBefore]fl
 // Half a visitor more keeps its logarithm finite.
 func (s *study) level(path string, a analytics.Audience, from, to analytics.Date) (level float64, days int) {
 	for i := from - s.first; i < to-s.first; i++ {
-		if s.usable[i] {
+		if s.has(int(i), a) {
 			level += s.pages[path][a][i]
 			days++
 		}
@@ -338,15 +351,25 @@ func (s *study) lacks(e view.Effect, d days, series []float64) string {
 			"`pages:` in the front matter of the prompt names it"
 	case e.DaysBefore < leastBefore:
 		return fmt.Sprintf("%d verified, settled days before the merge and after any other merge of the page, "+
-			"%d are needed", e.DaysBefore, leastBefore)
+			"%d are needed", e.DaysBefore, leastBefore) + s.changedMode(e.Audience)
 	case e.DaysAfter < leastAfter:
 		return fmt.Sprintf("%d verified, settled days after the merge and before any other merge of the page, "+
-			"%d are needed", e.DaysAfter, leastAfter)
+			"%d are needed", e.DaysAfter, leastAfter) + s.changedMode(e.Audience)
 	case e.Before < leastVisitors:
 		return fmt.Sprintf("%.1f visitors a day before the merge, %d are needed", e.Before, leastVisitors)
 	case gone >= min(leastAfter, e.DaysAfter):
 		return fmt.Sprintf("no reader since %s: the page seems to be removed or moved",
 			analytics.Date(d.date[len(series)-gone]))
+	}
+	return ""
+}
+
+// changedMode says that days are left out because they count other people.
+func (s *study) changedMode(a analytics.Audience) string {
+	for i, usable := range s.usable {
+		if usable && !s.has(i, a) {
+			return "; days that count people by another mode are left out"
+		}
 	}
 	return ""
 }
@@ -358,7 +381,7 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 	if c := s.known[key]; c != nil {
 		return c
 	}
-	d, index := s.in(w)
+	d, index := s.in(w, a)
 	type untouched struct {
 		path   string
 		series []float64

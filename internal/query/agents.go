@@ -45,6 +45,28 @@ const (
 	ByRequests AgentOrder = "requests"
 )
 
+// AgentOrders are all of them: the counts of the report, whose visitors are the readers.
+var AgentOrders = func() (all []AgentOrder) {
+	for _, name := range analytics.AgentsReport.Shape().Names(analytics.Count) {
+		all = append(all, AgentOrder(name))
+	}
+	all[0] = ByReaders
+	return all
+}()
+
+// OrderList lists the orders.
+func OrderList() string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(AgentOrders), "[]"), " ", ", ")
+}
+
+// Count is the name of the count.
+func (o AgentOrder) Count() string {
+	if o == ByReaders {
+		return "visitors"
+	}
+	return string(o)
+}
+
 // AgentRanking selects and orders a list. It is repeated in the answer.
 type AgentRanking struct {
 	List AgentList `json:"list"`
@@ -63,11 +85,7 @@ type AgentRanking struct {
 
 // rows returns the ranking of the rows that the list is made of.
 func (r AgentRanking) rows() RowRanking {
-	by := "visitors"
-	if r.By == ByRequests {
-		by = "requests"
-	}
-	return RowRanking{Report: analytics.AgentsReport, By: by, Name: r.Agent, Path: r.Page, Prefix: r.Prefix, N: r.N,
+	return RowRanking{Report: analytics.AgentsReport, By: r.By.Count(), Name: r.Agent, Path: r.Page, Prefix: r.Prefix, N: r.N,
 		Offset: r.Offset, misses: r.List == Misses}
 }
 
@@ -91,8 +109,8 @@ func (r AgentRanking) Complete() (AgentRanking, error) {
 		return r, errors.New("agent: missing; list pages shows those of one agent")
 	case r.List != AgentPages && r.Agent != "":
 		return r, fmt.Errorf("agent: want it without list %s", r.List)
-	case r.By != ByReaders && r.By != ByRequests:
-		return r, fmt.Errorf("by %.20q: want readers or requests", r.By)
+	case !slices.Contains(AgentOrders, r.By):
+		return r, fmt.Errorf("by %.20q: want %s", r.By, OrderList())
 	case r.List == SiteAgents && r.Prefix != "":
 		return r, errors.New("prefix: want it with pages of an agent, or with misses: the agents are those of the site")
 	}
@@ -107,6 +125,9 @@ type AgentsReport struct {
 	// Previous is the window to compare with; null where the archive lacks it.
 	Previous *RowsReading `json:"previous"`
 	AgentRanking
+	// People are the people of the site or of the page; absent of other lists than their agents, and where the service
+	// does not tell the confirmed from the others.
+	People *view.People `json:"people,omitempty"`
 	// Count is the length of the whole list.
 	Count int64 `json:"count"`
 	// Agents are agents of the site, or pages of one agent; null of misses.
@@ -152,8 +173,11 @@ func (c comparison) agents(r AgentRanking) AgentsReport {
 	for _, ranked := range list.Rows {
 		row := agentRow(ranked.Row)
 		out.Agents = append(out.Agents, view.RankedAgent{Rank: ranked.Rank, Path: row.Path, Agent: row.Agent,
-			Class: row.Class, Audience: row.Audience, AgentNumbers: agentNumbers(ranked.Row.Counts),
+			Class: row.Class, Audience: row.Audience, AgentNumbers: view.AgentNumbersOf(ranked.Row.Counts),
 			AgentChange: agentChange(ranked.RowChange)})
+	}
+	if r.List == SiteAgents {
+		out.People = view.PeopleOf(c.Humans, r.Page, slices.Collect(maps.Values(c.now)))
 	}
 	if r.List == SiteAgents && c.before != nil {
 		gone := map[string]bool{}
@@ -183,11 +207,12 @@ func (c comparison) missed() ([]view.Miss, int64) {
 	pages := newPageIndex(c.found)
 	for _, ranked := range list.Rows {
 		path := ranked.Row.Path()
-		m := view.Miss{Rank: ranked.Rank, Path: path, AgentNumbers: agentNumbers(ranked.Row.Counts),
+		m := view.Miss{Rank: ranked.Rank, Path: path, AgentNumbers: view.AgentNumbersOf(ranked.Row.Counts),
 			AgentChange: agentChange(ranked.RowChange), Near: pages.near(path)}
-		for _, row := range analytics.RowsOf[analytics.AgentRow](asked[path]) {
+		for _, record := range asked[path] {
+			row := agentRow(record)
 			m.Agents = append(m.Agents, view.MissAgent{Agent: row.Agent, Class: row.Class, Audience: row.Audience,
-				AgentNumbers: view.AgentNumbers{Visitors: row.Visitors, Requests: row.Requests}})
+				AgentNumbers: view.AgentNumbersOf(record.Counts)})
 		}
 		slices.SortFunc(m.Agents, func(a, b view.MissAgent) int {
 			return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Agent, b.Agent),
@@ -198,15 +223,24 @@ func (c comparison) missed() ([]view.Miss, int64) {
 	return out, list.Count
 }
 
-// byPath makes one row of the rows of each path: the most visitors of an agent, and the requests of all.
+// byPath makes one row of the rows of each path: the most visitors of an agent, and the other counts of all, unknown
+// where an agent's is.
 func byPath(rows recordSet) recordSet {
 	out := recordSet{}
 	for _, row := range rows {
 		key := analytics.Record{Texts: [len(row.Texts)]string{row.Path()}}
-		of, numbers := out[key], agentNumbers(row.Counts)
-		sum := agentNumbers(of.Counts)
-		of.Texts, of.Counts = key.Texts, analytics.Counts{max(sum.Visitors, numbers.Visitors),
-			sum.Requests + min(numbers.Requests, math.MaxInt64-sum.Requests)}
+		of := out[key]
+		of.Texts = key.Texts
+		for i, n := range row.Counts {
+			switch sum := &of.Counts[i]; {
+			case i == 0:
+				*sum = max(*sum, n)
+			case n < 0 || *sum < 0:
+				*sum = -1
+			default:
+				*sum += min(n, math.MaxInt64-*sum)
+			}
+		}
 		out[key] = of
 	}
 	return out
@@ -216,14 +250,10 @@ func agentRow(r analytics.Record) analytics.AgentRow {
 	return analytics.RowsOf[analytics.AgentRow]([]analytics.Record{r})[0]
 }
 
-func agentNumbers(c analytics.Counts) view.AgentNumbers {
-	return view.AgentNumbers{Visitors: c[0], Requests: c[1]}
-}
-
 func agentChange(c RowChange) view.AgentChange {
 	out := view.AgentChange{Change: c.Change, Percent: c.Percent}
 	if c.Previous != nil {
-		out.Previous = new(agentNumbers(*c.Previous))
+		out.Previous = new(view.AgentNumbersOf(*c.Previous))
 	}
 	return out
 }
@@ -261,6 +291,8 @@ type AgentHistoryNumbers struct {
 	Absent   bool   `json:"absent"`
 	Visitors *int64 `json:"visitors"`
 	Requests *int64 `json:"requests"`
+	Markdown *int64 `json:"markdown"`
+	Bytes    *int64 `json:"bytes"`
 	// The change is that of the readers, since the window of [analytics.Granularity.ComparedWith].
 	view.AgentChange
 }
@@ -280,8 +312,8 @@ func AgentHistories(
 			n := AgentHistoryNumbers{State: w.State, Verified: w.Verified, Revision: w.Revision, Absent: w.Absent,
 				AgentChange: agentChange(w.RowChange)}
 			if w.Counts != nil {
-				now := agentNumbers(*w.Counts)
-				n.Visitors, n.Requests = &now.Visitors, &now.Requests
+				now := view.AgentNumbersOf(*w.Counts)
+				n.Visitors, n.Requests, n.Markdown, n.Bytes = &now.Visitors, &now.Requests, &now.Markdown, &now.Bytes
 			}
 			a.Windows = append(a.Windows, AgentHistoryWindow{w.Window, n})
 		}

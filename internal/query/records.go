@@ -82,10 +82,12 @@ type RowsReading struct {
 	Settled    bool      `json:"settled"`
 	Verified   bool      `json:"verified"`
 	ExportedAt time.Time `json:"exported_at"`
+	// Humans is the mode by which people are counted; absent where the service does not say.
+	Humans analytics.Humans `json:"humans,omitempty"`
 }
 
 func rowsReading(rev analytics.Revision) RowsReading {
-	return RowsReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
+	return RowsReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt, rev.Humans}
 }
 
 // RowsReport has rows of a report of one project in one window, and how they differ from those of an earlier one.
@@ -121,8 +123,10 @@ type RowChange struct {
 // change compares a row with the row of an earlier window, if was.
 func (r RowRanking) change(before analytics.Record, was bool, now analytics.Record) (c RowChange) {
 	if was {
-		from, to := r.number(before.Counts), r.number(now.Counts)
-		c = RowChange{&before.Counts, new(to - from), Percent(from, to)}
+		c.Previous = &before.Counts
+		if from, to := r.number(before.Counts), r.number(now.Counts); from >= 0 && to >= 0 {
+			c.Change, c.Percent = new(to-from), Percent(from, to)
+		}
 	}
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -103,8 +104,12 @@ type TopReport struct {
 	// Revision is the reading of the window, with the totals of the site.
 	analytics.Revision
 	ProjectName string `json:"project_name,omitempty"`
-	// Previous is the window to compare with; null where the archive lacks it.
-	Previous *analytics.Revision `json:"previous"`
+	// Previous is the window to compare with; null where the archive lacks it, or where it counts people by another mode,
+	// HumansBefore.
+	Previous     *analytics.Revision `json:"previous"`
+	HumansBefore *analytics.Humans   `json:"humans_before,omitempty"`
+	// People are the people of the site, where windows of agents are exported too.
+	People *view.People `json:"people,omitempty"`
 	// Newer is a newer window of which only the totals are known; null without one.
 	Newer *analytics.Revision `json:"newer_totals_only"`
 	Ranking
@@ -167,6 +172,13 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 	if err != nil {
 		return r, err
 	}
+	if before := r.Previous; before != nil && !before.Comparable(r.Revision) {
+		r.Previous, r.HumansBefore = nil, &before.Humans
+		if o.With != nil || by.List == Rising || by.List == Falling {
+			return r, noAnswer("%s counts people as %s, and %s as %s: they cannot be compared", r.Key, r.Humans.Said(),
+				before.Key, before.Humans.Said())
+		}
+	}
 	compared := r.Previous != nil && !r.Previous.TotalsOnly()
 	earlier := r.Previous
 	if !compared {
@@ -180,6 +192,11 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 	if err != nil {
 		return r, err
 	}
+	people, err := peopleOf(ctx, from, map[analytics.Key]bool{r.Key: true})
+	if err != nil {
+		return r, err
+	}
+	r.People = people[r.Window]
 	first, n := m.Top, by.Offset+by.N
 	r.Count, r.Listed = m.Pages, m.Pages
 	switch {

@@ -39,7 +39,7 @@ func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a traffic.
 		var totals []analytics.AgentRow
 		for _, x := range page.Totals {
 			totals = append(totals, analytics.AgentRow{Agent: x.Agent, Class: x.Class, Audience: x.Audience, Found: true,
-				Visitors: x.Visitors, Requests: x.Requests})
+				Visitors: x.Visitors, Requests: x.Requests, Markdown: x.Markdown, Bytes: x.Bytes})
 		}
 		if offset > 0 && !slices.Equal(totals, a.Totals) {
 			t.Fatalf("totals %v on the page at %d, %v before", totals, offset, a.Totals)
@@ -75,16 +75,26 @@ func TestAgents(t *testing.T) {
 			}
 			compareAgents(t, "pages", got, allAgents(t, s, w.From.String(), w.To.String(), 1+rng.IntN(250)))
 			most, sum, human := int64(0), int64(0), int64(0)
+			var requests analytics.Totals
 			for _, a := range got.Totals {
-				switch a.Audience {
+				switch requests.Total += a.Requests; a.Audience {
+				default:
+					requests.Total -= a.Requests
 				case analytics.AI:
+					requests.AI += a.Requests
 					most, sum = max(most, a.Visitors), sum+a.Visitors
 				case analytics.Human:
-					human = a.Visitors
+					human += a.Visitors
+					requests.Human += a.Requests
 				}
 			}
 			if n := truth(t, s, w.From.String(), w.To.String()).Totals; n.Human != human || n.AI < most || n.AI > sum {
 				t.Errorf("%s: %+v, agents %v", w, n, got.Totals)
+			}
+			views, rows, err := s.Views(DefaultProject, w)
+			check(t, err)
+			if views != requests || len(rows) == 0 {
+				t.Errorf("%s: %+v views, the agents have %+v requests", w, views, requests)
 			}
 		}
 	}
@@ -139,29 +149,85 @@ func TestAgentsDiffer(t *testing.T) {
 	}
 }
 
-// TestAgentsInLog: the events of a log name their agents, or not; changes of the log show.
+// TestAgentsInLog: the events of a log name their agents, or not, and say what else they know; changes of the log show.
 func TestAgentsInLog(t *testing.T) {
-	named := func(visitor, agent, path string) string {
-		return strings.Replace(line(first, visitor, "ai", path), "{", `{"agent":"`+agent+`",`, 1)
+	saying := func(what, visitor, kind, path string) string {
+		return strings.Replace(line(first, visitor, kind, path), "{", "{"+what+",", 1)
 	}
-	f := newLogFile(t, line(first, "a", "human", "/x")+line(first, "a", "human", "/x")+line(first, "b", "ai", "/x")+
-		named("c", "Claude-User", "/x")+named("d", "claude-user/1.0", "/y"))
+	f := newLogFile(t, line(first, "a", "human", "/x")+line(first, "a", "human", "/x")+
+		saying(`"evidence":true,"bytes":7,"referrer":"https://chatgpt.com/"`, "e", "human", "/x")+
+		saying(`"bytes":5,"referrer":"https://news.example/"`, "e", "human", "/y")+line(first, "e", "human", "/y")+
+		saying(`"bytes":6`, "e", "human", "/y")+line(first, "b", "ai", "/x")+
+		saying(`"agent":"Claude-User","markdown":true,"bytes":3`, "c", "ai", "/x")+
+		saying(`"agent":"claude-user/1.0","bytes":4`, "d", "ai", "/y"))
 	s := f.sandbox()
-	row := func(path, agent, class string, audience analytics.Audience, visitors, requests int64) analytics.AgentRow {
+	row := func(path, agent, class string, audience analytics.Audience, numbers ...int64) analytics.AgentRow {
 		return analytics.AgentRow{Path: path, Agent: agent, Class: class, Audience: audience, Found: true,
-			Visitors: visitors, Requests: requests}
+			Visitors: numbers[0], Requests: numbers[1], Markdown: numbers[2], Bytes: numbers[3]}
 	}
 	want := traffic.Agents{
-		Totals: []analytics.AgentRow{row("", "Claude-User", "answers", "ai", 2, 2), row("", "browser", "human", "human", 1, 2),
-			row("", "unnamed", "coding", "ai", 1, 1)},
-		Rows: []analytics.AgentRow{row("/x", "Claude-User", "answers", "ai", 1, 1), row("/x", "browser", "human", "human", 1, 2),
-			row("/x", "unnamed", "coding", "ai", 1, 1), row("/y", "Claude-User", "answers", "ai", 1, 1)},
+		Totals: []analytics.AgentRow{row("", "Claude-User", "answers", "ai", 2, 2, 1, 7),
+			row("", "browser", "human", "human", 1, 4, 0, -1), row("", "unconfirmed", "human", "human", 1, 2, 0, -1),
+			row("", "unnamed", "coding", "ai", 1, 1, 0, -1)},
+		Rows: []analytics.AgentRow{row("/x", "Claude-User", "answers", "ai", 1, 1, 1, 3),
+			row("/x", "browser", "human", "human", 1, 1, 0, 7), row("/x", "unconfirmed", "human", "human", 1, 2, 0, -1),
+			row("/x", "unnamed", "coding", "ai", 1, 1, 0, -1), row("/y", "Claude-User", "answers", "ai", 1, 1, 0, 4),
+			row("/y", "browser", "human", "human", 1, 3, 0, -1)},
 	}
 	compareAgents(t, "log", want, agentsOf(t, s, "2026-10-05", "2026-10-06"))
-	f.write(os.O_APPEND, named("c", "opencode", "/y"))
-	want.Totals = append(want.Totals, row("", "opencode", "coding", "ai", 1, 1))
-	want.Rows = append(want.Rows, row("/y", "opencode", "coding", "ai", 1, 1))
+	from := func(path, source, class, agent string, visitors, requests int64) analytics.SourceRow {
+		return analytics.SourceRow{Path: path, Source: source, Class: class, Agent: agent, Visitors: visitors,
+			Requests: requests}
+	}
+	var sources api.SourcesPage
+	w := get(s, "/v1/analytics/"+DefaultProject+"/sources?dateFrom=2026-10-05&dateTo=2026-10-06")
+	if err := json.Unmarshal(w.Body.Bytes(), &sources); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	came := []analytics.SourceRow{from("/x", "chatgpt", "assistant", "browser", 1, 1),
+		from("/x", "none", "none", "unconfirmed", 1, 2), from("/y", "none", "none", "browser", 1, 2),
+		from("/y", "other", "other", "browser", 1, 1)}
+	if diff := cmp.Diff(came, sources.Sources); diff != "" {
+		t.Errorf("sources (-want, +got): %s", diff)
+	}
+	f.write(os.O_APPEND, saying(`"agent":"opencode"`, "c", "ai", "/y"))
+	want.Totals = append(want.Totals, row("", "opencode", "coding", "ai", 1, 1, 0, -1))
+	want.Rows = append(want.Rows, row("/y", "opencode", "coding", "ai", 1, 1, 0, -1))
 	slices.SortFunc(want.Totals, analytics.AgentRow.Compare)
 	slices.SortFunc(want.Rows, analytics.AgentRow.Compare)
 	compareAgents(t, "log that has grown", want, agentsOf(t, s, "2026-10-05", "2026-10-06"))
+}
+
+// TestModes: confirmed people are fewer than claimed ones and those who claim it the same for every share of programs;
+// each other report has the same numbers in both modes, but for the audience of the unconfirmed.
+func TestModes(t *testing.T) {
+	w := analytics.Window{From: date("2026-10-01"), To: date("2026-10-08")}
+	claims := func(c Config) (human int64, byAgent map[string]int64) {
+		s := newTest(t, c)
+		n, _, err := s.Visitors(DefaultProject, w)
+		check(t, err)
+		totals, _, err := s.Agents(DefaultProject, w)
+		check(t, err)
+		byAgent = map[string]int64{}
+		for _, a := range totals {
+			if a.Class == "human" {
+				byAgent[a.Agent+" "+string(a.Audience)] = a.Visitors
+			}
+		}
+		return n.Human, byAgent
+	}
+	all, honest := claims(Config{})
+	same, forged := claims(Config{Forged: 0.5})
+	fewer, confirmed := claims(Config{Forged: 0.5, Humans: analytics.Confirmed})
+	got := [...]int64{same, forged["browser human"] + forged["unconfirmed human"], fewer, confirmed["browser human"],
+		confirmed["unconfirmed neither"]}
+	want := [...]int64{all, all, forged["browser human"], fewer, all - fewer}
+	if got != want || fewer*10 < all*4 || fewer*10 > all*6 || honest["browser human"]*10 < all*9 {
+		t.Errorf("got %v, want %v: %v without forged ones, %v with", got, want, honest, forged)
+	}
+	for what, c := range map[string]Config{"forged share": {Forged: 1.5}, "humans": {Humans: "all"}} {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }

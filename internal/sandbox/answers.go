@@ -9,13 +9,15 @@ import (
 // report is how a report is counted.
 type report[A content] struct {
 	name  analytics.Report
-	count func(t traffic.Traffic, w traffic.Interval, horizon int64) A
+	count func(t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans) A
 }
 
 // The reports of the sandbox.
 var (
 	visitorsReport = report[visitorsAnswer]{analytics.VisitorsReport, countVisitors}
 	agentsReport   = report[agentsAnswer]{analytics.AgentsReport, countAgents}
+	sourcesReport  = report[sourcesAnswer]{analytics.SourcesReport, countSources}
+	viewsReport    = report[viewsAnswer]{analytics.ViewsReport, countViews}
 )
 
 // content is the answer of a report.
@@ -27,8 +29,8 @@ type content interface {
 // visitorsAnswer is the answer about visitors.
 type visitorsAnswer struct{ traffic.Visitors }
 
-func countVisitors(t traffic.Traffic, w traffic.Interval, horizon int64) visitorsAnswer {
-	return visitorsAnswer{traffic.CountVisitors(t, w, horizon)}
+func countVisitors(t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans) visitorsAnswer {
+	return visitorsAnswer{traffic.CountVisitors(t, w, horizon, humans)}
 }
 
 func (a visitorsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
@@ -40,8 +42,8 @@ func (a visitorsAnswer) weight() int { return len(a.Rows) }
 // agentsAnswer is the answer about agents.
 type agentsAnswer struct{ traffic.Agents }
 
-func countAgents(t traffic.Traffic, w traffic.Interval, horizon int64) agentsAnswer {
-	return agentsAnswer{traffic.CountAgents(t, w, horizon)}
+func countAgents(t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans) agentsAnswer {
+	return agentsAnswer{traffic.CountAgents(t, w, horizon, humans)}
 }
 
 func (a agentsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
@@ -49,6 +51,32 @@ func (a agentsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
 }
 
 func (a agentsAnswer) weight() int { return 2 * len(a.Rows) }
+
+// sourcesAnswer is the answer about where people come from.
+type sourcesAnswer struct{ traffic.Sources }
+
+func countSources(t traffic.Traffic, w traffic.Interval, horizon int64, _ analytics.Humans) sourcesAnswer {
+	return sourcesAnswer{traffic.CountSources(t, w, horizon)}
+}
+
+func (a sourcesAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
+	return api.NewSourcesPage(a.Totals, a.Rows, limit, offset, dataFrom)
+}
+
+func (a sourcesAnswer) weight() int { return 2 * len(a.Rows) }
+
+// viewsAnswer is the answer about views.
+type viewsAnswer struct{ traffic.Views }
+
+func countViews(t traffic.Traffic, w traffic.Interval, horizon int64, _ analytics.Humans) viewsAnswer {
+	return viewsAnswer{traffic.CountViews(t, w, horizon)}
+}
+
+func (a viewsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
+	return api.NewViewsPage(a.Totals, a.Rows, limit, offset, dataFrom)
+}
+
+func (a viewsAnswer) weight() int { return len(a.Rows) }
 
 // answerKey names one answer: the same key always has the same answer.
 type answerKey struct {

@@ -50,7 +50,11 @@ type Config struct {
 	Days     int      // of synthetic traffic before the day of New; 0 = DefaultDays
 	Pages    int      // of the synthetic site; 0 = DefaultPages
 	Projects []string // served, each with different traffic; none = DefaultProject
-	APIKey   string   // may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey
+	// Forged is the share of those who claim to be people, from 0 to 1, that are programs under a browser's name. The
+	// numbers of those who claim it are the same for every share.
+	Forged float64
+	Humans analytics.Humans // who counts as human; empty = claimed
+	APIKey string           // may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey
 	// Keys that are refused: ExpiredKey with 401, the other two with 403 if they lack the
 	// scope (GET needs read). Empty = no such key.
 	ExpiredKey, ReadOnlyKey, WriteOnlyKey string
@@ -154,6 +158,7 @@ func (c Config) withDefaults() Config {
 	c.Days = cmp.Or(c.Days, DefaultDays)
 	c.Pages = cmp.Or(c.Pages, DefaultPages)
 	c.Scenario = cmp.Or(c.Scenario, Steady)
+	c.Humans = cmp.Or(c.Humans, analytics.Claimed)
 	c.APIKey = cmp.Or(c.APIKey, DefaultAPIKey)
 	c.Faults.MovingDays = cmp.Or(c.Faults.MovingDays, DefaultMovingDays)
 	c.Agent.Workers = cmp.Or(c.Agent.Workers, DefaultWorkers)
@@ -205,6 +210,12 @@ func (c Config) validate() error {
 	}
 	if c.Scenario != Steady && c.Scenario != Growth {
 		add("scenario %.40q: want %s or %s", string(c.Scenario), Steady, Growth)
+	}
+	if !(c.Forged >= 0 && c.Forged <= 1) {
+		add("forged share: want 0 to 1, got %v", c.Forged)
+	}
+	if c.Humans != analytics.Claimed && c.Humans != analytics.Confirmed {
+		add("humans %.40q: want %s or %s", string(c.Humans), analytics.Claimed, analytics.Confirmed)
 	}
 	f, a, p := c.Faults, c.Agent, c.Agent.Pulls
 	between("days", c.Days, 1, maxDays)

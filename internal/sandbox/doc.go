@@ -9,7 +9,7 @@
 // lines appended to the event log, and the open day grows every minute. Event times are whole
 // seconds: an event happens at the beginning of its second. Config.Now alone decides which
 // events have arrived; only the injected delays really wait. The caches of days and answers
-// have a fixed size; an event log is kept in memory, at 20 bytes an event.
+// have a fixed size; an event log is kept in memory, at 24 bytes an event.
 //
 // The service itself is in internal/site: its HTTP interface in package api, exact counting in
 // package facts, agent jobs in package runner. Package traffic makes up the readers and counts them. Here are the

@@ -124,7 +124,7 @@ func answerOf[A content](s *Sandbox, r report[A], p *project, w traffic.Interval
 				t = traffic.WithDrift(t, drift)
 			}
 		}
-		return r.count(t, w, seen)
+		return r.count(t, w, seen, s.config.Humans)
 	})
 	return found.(A), nil
 }
@@ -141,6 +141,19 @@ func (s *Sandbox) Visitors(project string, w analytics.Window) (analytics.Totals
 func (s *Sandbox) Agents(project string, w analytics.Window) (totals, rows []analytics.AgentRow, err error) {
 	a, err := truthOf(s, agentsReport, project, w)
 	return slices.Clone(a.Totals), slices.Clone(a.Rows), err
+}
+
+// Sources returns what the service would answer as Agents does: where the people of the site came from, and those of
+// each path.
+func (s *Sandbox) Sources(project string, w analytics.Window) (totals, rows []analytics.SourceRow, err error) {
+	a, err := truthOf(s, sourcesReport, project, w)
+	return slices.Clone(a.Totals), slices.Clone(a.Rows), err
+}
+
+// Views returns what the service would answer as Visitors does: requests for pages.
+func (s *Sandbox) Views(project string, w analytics.Window) (analytics.Totals, []analytics.ViewRow, error) {
+	a, err := truthOf(s, viewsReport, project, w)
+	return a.Totals, slices.Clone(a.Rows), err
 }
 
 func truthOf[A content](s *Sandbox, r report[A], project string, w analytics.Window) (a A, err error) {

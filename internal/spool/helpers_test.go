@@ -56,7 +56,7 @@ func beginOf(t testing.TB, s *Spool, report analytics.Report) *PageLog {
 // page returns page number i, with n rows.
 func page(i, n int) analytics.Page {
 	p := analytics.Page{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40,
-		Total: -1}}
+		Total: -1}, Humans: analytics.Confirmed}
 	for j := range n {
 		path := fmt.Sprintf("/%d/%d é\x00", (i*7919+j*31)%1000, i)
 		p.Rows = append(p.Rows, analytics.RecordOf(analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(i),
@@ -74,7 +74,7 @@ func keyOf(report analytics.Report) analytics.Key {
 
 // agentsOf is a page of agents with as many rows as p: two of each path, if it can.
 func agentsOf(p analytics.Page) analytics.Page {
-	a := analytics.Page{Offset: p.Offset, HasMore: p.HasMore}
+	a := analytics.Page{Offset: p.Offset, HasMore: p.HasMore, Humans: p.Humans}
 	for i, name := range []string{"claude", "browser"} {
 		a.Site = append(a.Site, analytics.RecordOf(analytics.AgentRow{Agent: name, Class: "c", Audience: analytics.AI,
 			Found: true, Visitors: p.Totals.Human, Requests: int64(i) + 1<<40}))

@@ -77,12 +77,19 @@ type PageInfo struct {
 	Site
 }
 
-// Site is the totals of a page, as far as they tell it from a page of another reading. The zero value
-// is that of a site without visits.
+// Site is the totals of a page, as far as they tell it from a page of another reading.
 type Site struct {
 	Totals analytics.Totals
+	// Humans is the mode by which they were counted.
+	Humans analytics.Humans
 	// Agents is the checksum of the totals of a page of agents.
 	Agents analytics.Checksum
+}
+
+// IsZero reports whether the totals are those of a site without visits.
+func (s Site) IsZero() bool {
+	s.Humans = ""
+	return s == Site{}
 }
 
 // String names the totals in words, for logs. Those of agents are too long, and are only named.
@@ -90,11 +97,15 @@ func (s Site) String() string {
 	text := fmt.Sprintf("%d readers (%d people, %d AI agents)", s.Totals.Total, s.Totals.Human, s.Totals.AI)
 	switch {
 	case s.Agents == 0:
-		return text
 	case s.Totals == analytics.Totals{}:
-		return "totals of agents with the checksum " + s.Agents.String()
+		text = "totals of agents with the checksum " + s.Agents.String()
+	default:
+		text += ", and totals of agents with the checksum " + s.Agents.String()
 	}
-	return text + ", and totals of agents with the checksum " + s.Agents.String()
+	if s.Humans != "" {
+		text += ", counting " + string(s.Humans) + " people"
+	}
+	return text
 }
 
 // Begin opens the page log of revision number of the window k. A log from an
@@ -142,7 +153,7 @@ func (s *Spool) open(path string, flags int) (*PageLog, error) {
 }
 
 func (l *PageLog) replay(size int64) error {
-	records, names := newRecordReader(l.file, size), map[string]string{}
+	records := newRecordReader(l.file, size)
 	for {
 		payload, err := records.next()
 		switch {
@@ -162,24 +173,30 @@ func (l *PageLog) replay(size int64) error {
 		case payload[0] != kindPage:
 			return nil
 		default:
-			sum := l.Sum
+			sum, u := l.Sum, newUnpacker[[]byte](l.shape)
 			count := l.shape.Counter(&sum)
-			p, err := decode(l.shape, payload, names, func(_ []byte, row analytics.Record) { count(row) })
-			if _, again := l.Pages[p.offset]; again || err != nil {
+			var bad error
+			p, err := decode(payload, func(path, rest []byte) {
+				bad = cmp.Or(bad, u.unpack(path, rest))
+				count(u.row)
+			})
+			site, _, siteErr := siteOf(l.shape, p.site)
+			site.Humans = p.humans
+			if _, again := l.Pages[p.offset]; again || errors.Join(err, bad, siteErr) != nil {
 				return nil //nolint:nilerr // what follows is not sound
 			}
 			l.Sum = sum
-			l.add(p)
+			l.add(p.offset, PageInfo{p.rows, p.hasMore, site}, p.site)
 		}
 		l.size += recordHead + int64(len(payload))
 	}
 }
 
 // add takes in a page, apart from its rows.
-func (l *PageLog) add(p pageRecord) {
-	l.Pages[p.offset] = p.PageInfo
-	if p.offset >= l.highest {
-		l.site, l.highest = slices.Clone(p.site), p.offset
+func (l *PageLog) add(offset int, info PageInfo, site []byte) {
+	l.Pages[offset] = info
+	if offset >= l.highest {
+		l.site, l.highest = slices.Clone(site), offset
 	}
 }
 
@@ -222,7 +239,7 @@ func (l *PageLog) Append(p analytics.Page) error {
 	if l.broken = wrapped(l.write(record)); l.broken != nil {
 		return l.broken
 	}
-	l.add(pageRecord{InfoOf(l.shape, p), p.Offset, site})
+	l.add(p.Offset, InfoOf(l.shape, p), site)
 	count := l.shape.Counter(&l.Sum)
 	for _, row := range p.Rows {
 		count(row)
@@ -287,7 +304,11 @@ func (l *PageLog) seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 // all yields the rows of a window file: those of the site, and then those of its paths.
 func (l *PageLog) all(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.Record, error] {
 	return func(yield func(analytics.Record, error) bool) {
-		site := siteRows(l.shape, l.site)
+		_, site, err := siteOf(l.shape, l.site)
+		if err != nil {
+			yield(analytics.Record{}, err)
+			return
+		}
 		slices.SortFunc(site, l.shape.Compare)
 		for _, row := range site {
 			if !yield(row, nil) {
@@ -307,20 +328,20 @@ func (l *PageLog) all(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.
 
 // part is some of the rows of a log.
 type part struct {
-	shape *analytics.Shape
-	text  string             // of all paths, one after the other
-	rows  []analytics.Record // without their paths, as they came
+	text  string // for each row its path, and the rest of the packed row
 	order []placed
 	err   error
 }
 
-// placed is a row of a part, whose path is in its text.
+// placed is a row of a part: where it is in the text, and the lengths there.
 type placed struct {
-	at       int
-	len, row uint32
+	at         int
+	path, rest uint32
 }
 
-func (p *part) path(r placed) string { return p.text[r.at:][:r.len] }
+func (p *part) path(r placed) string { return p.text[r.at:][:r.path] }
+
+func (p *part) rest(r placed) string { return p.text[r.at+int(r.path):][:r.rest] }
 
 // sortedRows yields the rows in order, each once: of several that are the same the last that was
 // appended. It adds to Repeated what it left out. Memory does not grow with the number of
@@ -329,6 +350,7 @@ func (p *part) path(r placed) string { return p.text[r.at:][:r.len] }
 func (l *PageLog) sortedRows(ctx context.Context) iter.Seq2[analytics.Record, error] {
 	return func(yield func(analytics.Record, error) bool) {
 		var none analytics.Record
+		rows := newComparer(l.shape)
 		bounds, err := l.partition(ctx)
 		if err != nil {
 			yield(none, err)
@@ -355,12 +377,15 @@ func (l *PageLog) sortedRows(ctx context.Context) iter.Seq2[analytics.Record, er
 				return
 			}
 			for i, r := range p.order {
-				if i+1 < len(p.order) && p.compare(r, p.order[i+1]) == 0 {
+				if i+1 < len(p.order) && rows.compare(p, r, p.order[i+1]) == 0 {
 					l.Repeated++
 					continue
 				}
-				row := p.rows[r.row]
-				if row.Texts[0] = p.path(r); !yield(row, nil) {
+				if err := rows.row.unpack(p.path(r), p.rest(r)); err != nil {
+					yield(none, fmt.Errorf("%s: %w: %w", l.path, ErrDamaged, err))
+					return
+				}
+				if !yield(rows.row.row, nil) {
 					return
 				}
 			}
@@ -373,30 +398,42 @@ func (l *PageLog) sortedRows(ctx context.Context) iter.Seq2[analytics.Record, er
 
 // sortPart returns the rows from bounds[i] to the next bound, sorted.
 func (l *PageLog) sortPart(ctx context.Context, bounds []string, i int) *part {
-	n := l.Sum.Rows / int64(len(bounds)) * 9 / 8
-	p := &part{shape: l.shape, rows: make([]analytics.Record, 0, n), order: make([]placed, 0, n)}
+	p := &part{order: make([]placed, 0, l.Sum.Rows/int64(len(bounds))*9/8)}
 	var text strings.Builder
 	text.Grow(int(l.size) / len(bounds))
-	p.err = l.scan(ctx, func(path []byte, row analytics.Record) {
+	p.err = l.scan(ctx, func(path, rest []byte) {
 		if string(path) >= bounds[i] && (i+1 == len(bounds) || string(path) < bounds[i+1]) {
-			p.order = append(p.order, placed{text.Len(), uint32(len(path)), uint32(len(p.rows))})
-			p.rows = append(p.rows, row)
+			p.order = append(p.order, placed{text.Len(), uint32(len(path)), uint32(len(rest))})
 			text.Write(path)
+			text.Write(rest)
 		}
 	})
 	p.text = text.String()
+	rows := newComparer(l.shape)
 	slices.SortFunc(p.order, func(a, b placed) int {
-		return cmp.Or(p.compare(a, b), cmp.Compare(a.row, b.row))
+		return cmp.Or(rows.compare(p, a, b), cmp.Compare(a.at, b.at))
 	})
 	return p
 }
 
-// compare compares two rows.
-func (p *part) compare(a, b placed) int {
-	if c := strings.Compare(p.path(a), p.path(b)); c != 0 {
-		return c
+// comparer compares rows of parts.
+type comparer struct {
+	shape      *analytics.Shape
+	row, other *unpacker[string]
+}
+
+func newComparer(of *analytics.Shape) comparer {
+	return comparer{of, newUnpacker[string](of), newUnpacker[string](of)}
+}
+
+// compare compares two rows. Damage is found when they are yielded.
+func (c comparer) compare(p *part, a, b placed) int {
+	order := strings.Compare(p.path(a), p.path(b))
+	if order == 0 {
+		_, _ = c.row.unpack(p.path(a), p.rest(a)), c.other.unpack(p.path(b), p.rest(b))
+		order = c.shape.Compare(c.row.row, c.other.row)
 	}
-	return p.shape.Compare(p.rows[a.row], p.rows[b.row])
+	return order
 }
 
 // partition returns the paths at which the parts of the rows begin, the first of them empty.
@@ -409,7 +446,7 @@ func (l *PageLog) partition(ctx context.Context) ([]string, error) {
 	var sample []string
 	step := max(1, int(l.Sum.Rows)/(parts*64))
 	n := 0
-	err := l.scan(ctx, func(path []byte, _ analytics.Record) {
+	err := l.scan(ctx, func(path, _ []byte) {
 		if n++; n%step == 0 {
 			sample = append(sample, string(path))
 		}
@@ -421,9 +458,9 @@ func (l *PageLog) partition(ctx context.Context) ([]string, error) {
 	return bounds, err
 }
 
-// scan passes on each row in the log; the path is valid only during the call.
-func (l *PageLog) scan(ctx context.Context, visit func(path []byte, row analytics.Record)) error {
-	records, names := newRecordReader(l.file, l.size), map[string]string{}
+// scan passes on each row in the log as decode does.
+func (l *PageLog) scan(ctx context.Context, visit func(path, rest []byte)) error {
+	records := newRecordReader(l.file, l.size)
 	for pages := 0; ; {
 		payload, err := records.next()
 		switch {
@@ -438,18 +475,18 @@ func (l *PageLog) scan(ctx context.Context, visit func(path []byte, row analytic
 		case payload[0] != kindPage:
 			continue
 		}
-		if _, err := decode(l.shape, payload, names, visit); err != nil {
+		if _, err := decode(payload, visit); err != nil {
 			return fmt.Errorf("%s: %w: %w", l.path, ErrDamaged, err)
 		}
 		pages++
 	}
 }
 
-// Share makes a page log of window k and revision number from l, which is complete and of
+// Share makes a page log of window k and revision number from l, the complete log of rev, which is of
 // the same report and days: it has the pages of l, or with totalsOnly just the totals, and they
 // count as no request. A log that is there already is replaced.
 func (s *Spool) Share(
-	l *PageLog, k analytics.Key, number int32, totalsOnly bool, totals analytics.Totals,
+	l *PageLog, rev analytics.Revision, k analytics.Key, number int32, totalsOnly bool,
 ) (err error) {
 	h := l.head
 	h.Key, h.Revision, h.Spent = k.String(), number, -len(l.Pages)
@@ -467,11 +504,11 @@ func (s *Spool) Share(
 	}
 	err = writeRecord(file, append(newRecord(nil, kindHeader), text...))
 	if err == nil && totalsOnly {
-		record := append(newRecord(nil, kindPage), 0, 1) // offset 0, more rows exist
+		record := appendText(append(newRecord(nil, kindPage), 0, 1), string(rev.Humans)) // offset 0, more rows exist
 		if k.Report.Shape().Site {
-			record = append(record, l.site...)
+			record = appendText(record, l.site)
 		} else {
-			record = appendTotals(record, totals)
+			record = appendText(record, appendTotals(nil, rev.Totals))
 		}
 		record = append(record, 0) // no rows
 		err = writeRecord(file, record)

@@ -16,7 +16,7 @@ import (
 // The payload's first byte is its kind.
 const (
 	kindHeader = 'H' // JSON of header
-	kindPage   = 'P' // offset, hasMore, totals, rows: of the report that the header names
+	kindPage   = 'P' // see encode; the rows are of the report that the header names
 
 	recordHead = 8
 	// maxRecord is the longest payload. A page comes from a body of at most 16 MiB.
@@ -94,61 +94,89 @@ func (r *recordReader) read(b []byte) error {
 	return err
 }
 
-// pageRecord is what a record says of a page, apart from its rows.
+// pageRecord is the payload of a record of a page, apart from its rows.
 type pageRecord struct {
-	PageInfo
-	offset int
-	site   []byte // the totals, in the record
+	offset  int
+	hasMore bool
+	humans  analytics.Humans
+	site    []byte // the totals
+	rows    int
 }
 
 // InfoOf describes a page.
 func InfoOf(of *analytics.Shape, p analytics.Page) PageInfo {
-	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals}}
+	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals, Humans: p.Humans}}
 	for _, row := range p.Site {
 		of.Checksum(&info.Agents, row)
 	}
 	return info
 }
 
-// encode appends a page to a record. site are its totals in there.
+// encode appends a page to a record. The totals, each row and each text follow their length.
 func encode(of *analytics.Shape, b []byte, p analytics.Page) (record, site []byte) {
-	b = appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore)
-	head := len(b)
 	var row analytics.Record
+	var packed []byte
 	fields := of.Fields(&row)
-	if of.Site {
-		b = binary.AppendUvarint(b, uint64(len(p.Site)))
-		for _, row = range p.Site {
-			b = appendFields(b, fields)
+	pack := func(rows []analytics.Record, b []byte) []byte {
+		b = binary.AppendUvarint(b, uint64(len(rows)))
+		for _, row = range rows {
+			packed = appendRow(packed[:0], fields)
+			b = appendText(b, packed)
 		}
+		return b
+	}
+	b = appendText(appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore), string(p.Humans))
+	if of.Site {
+		site = pack(p.Site, nil)
 	} else {
-		b = appendTotals(b, p.Totals)
+		site = appendTotals(nil, p.Totals)
 	}
-	site = b[head:]
-	b = binary.AppendUvarint(b, uint64(len(p.Rows)))
-	for _, row = range p.Rows {
-		b = appendFields(appendText(b, *fields.Texts[0]), fields)
-	}
-	return b, site
+	return pack(p.Rows, appendText(b, site)), site
 }
 
-// siteRows decodes the rows of the site in totals that decode or encode have returned.
-func siteRows(of *analytics.Shape, totals []byte) (site []analytics.Record) {
-	d := decoder{b: totals, names: map[string]string{}}
-	if !of.Site || len(totals) == 0 {
-		return nil
+// decode is the inverse of encode. It passes the path of each row and the rest of the packed row to visit; both are
+// valid only during the call. After an error, some rows may have been passed on.
+func decode(payload []byte, visit func(path, rest []byte)) (p pageRecord, err error) {
+	d := decoder[[]byte]{b: payload[1:]}
+	p.offset, p.hasMore, p.humans, p.site = int(d.uvarint()), d.truth(), analytics.Humans(d.text()), d.text()
+	for n := d.uvarint(); uint64(p.rows) < n && !d.bad; p.rows++ {
+		row := decoder[[]byte]{b: d.text()}
+		path := row.text()
+		if d.bad = d.bad || row.bad; !d.bad {
+			visit(path, row.b)
+		}
 	}
-	for n := d.uvarint(); n > 0; n-- {
-		var row analytics.Record
-		d.fields(of.Fields(&row))
-		site = append(site, row)
+	if d.bad || len(d.b) > 0 {
+		return p, fmt.Errorf("page record: %w", errTorn)
 	}
-	return site
+	return p, nil
 }
 
-// appendFields appends all of a row but its path.
-func appendFields(b []byte, f analytics.Fields) []byte {
-	for _, text := range f.Texts[1:] {
+// siteOf decodes the totals of a page: counts, or rows of the site.
+func siteOf(of *analytics.Shape, totals []byte) (site Site, rows []analytics.Record, err error) {
+	d, u := decoder[[]byte]{b: totals}, newUnpacker[[]byte](of)
+	if of.Site && len(totals) > 0 {
+		for n := d.uvarint(); n > 0 && !d.bad && err == nil; n-- {
+			row := decoder[[]byte]{b: d.text()}
+			if err = u.unpack(row.text(), row.b); err == nil {
+				of.Checksum(&site.Agents, u.row)
+				rows = append(rows, u.row)
+			}
+		}
+	} else if !of.Site {
+		for _, n := range site.Totals.Fields() {
+			*n = int64(d.uvarint())
+		}
+	}
+	if d.bad || len(d.b) > 0 {
+		err = fmt.Errorf("totals: %w", errTorn)
+	}
+	return site, rows, err
+}
+
+// appendRow packs a row.
+func appendRow(b []byte, f analytics.Fields) []byte {
+	for _, text := range f.Texts {
 		b = appendText(b, *text)
 	}
 	for _, truth := range f.Truths {
@@ -174,98 +202,73 @@ func appendTruth(b []byte, truth bool) []byte {
 	return append(b, 0)
 }
 
-func appendText(b []byte, text string) []byte {
+func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// decode is the inverse of encode. It passes each row to visit, without its path, which is valid only during the
-// call. After an error, some rows may have been passed on. names are those that came before: few names
-// are in many rows.
-func decode(
-	of *analytics.Shape, payload []byte, names map[string]string, visit func(path []byte, row analytics.Record),
-) (p pageRecord, err error) {
-	d := decoder{b: payload[1:], names: names}
-	var row analytics.Record
-	fields := of.Fields(&row)
-	p.offset = int(d.uvarint())
-	p.HasMore = d.truth()
-	p.site = d.b
-	if of.Site {
-		for n := d.uvarint(); n > 0 && !d.bad; n-- {
-			d.fields(fields)
-			of.Checksum(&p.Site.Agents, row)
-		}
-	} else {
-		for _, n := range p.Site.Totals.Fields() {
-			*n = d.count()
+// unpacker is the inverse of appendRow. The texts of rows in a string are parts of it.
+type unpacker[T string | []byte] struct {
+	row    analytics.Record
+	fields analytics.Fields // of row
+}
+
+func newUnpacker[T string | []byte](of *analytics.Shape) *unpacker[T] {
+	u := new(unpacker[T])
+	u.fields = of.Fields(&u.row)
+	return u
+}
+
+func (u *unpacker[T]) unpack(path, rest T) error {
+	d := decoder[T]{b: rest}
+	*u.fields.Texts[0] = string(path)
+	for _, text := range u.fields.Texts[1:] {
+		*text = string(d.text())
+	}
+	for _, truth := range u.fields.Truths {
+		*truth = d.truth()
+	}
+	for _, count := range u.fields.Counts {
+		*count = int64(d.uvarint())
+	}
+	if d.bad || len(d.b) > 0 {
+		return fmt.Errorf("row: %w", errTorn)
+	}
+	return nil
+}
+
+type decoder[T string | []byte] struct {
+	b   T
+	bad bool
+}
+
+func (d *decoder[T]) uvarint() (v uint64) {
+	for i := range min(len(d.b), binary.MaxVarintLen64) {
+		c := d.b[i]
+		if v |= uint64(c&0x7f) << (7 * i); c < 0x80 {
+			d.b = d.b[i+1:]
+			return v
 		}
 	}
-	p.site = p.site[:len(p.site)-len(d.b)]
+	d.bad = true
+	return 0
+}
+
+func (d *decoder[T]) text() (text T) {
 	n := d.uvarint()
 	if n > uint64(len(d.b)) {
 		d.bad = true
+		return text
 	}
-	for ; uint64(p.Rows) < n && !d.bad; p.Rows++ {
-		path := d.take(d.uvarint())
-		if d.fields(fields); !d.bad {
-			visit(path, row)
-		}
-	}
-	if d.bad || len(d.b) > 0 {
-		return p, fmt.Errorf("page record: %w", errTorn)
-	}
-	return p, nil
+	text, d.b = d.b[:n], d.b[n:]
+	return text
 }
 
-type decoder struct {
-	b     []byte
-	bad   bool
-	names map[string]string
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
+func (d *decoder[T]) truth() bool {
+	if len(d.b) == 0 {
 		d.bad = true
-		return 0
+		return false
 	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) take(n uint64) []byte {
-	if n > uint64(len(d.b)) {
-		d.bad = true
-		return nil
-	}
-	taken := d.b[:n]
-	d.b = d.b[n:]
-	return taken
-}
-
-func (d *decoder) truth() bool { return string(d.take(1)) == "\x01" }
-
-func (d *decoder) name() string {
-	raw := d.take(d.uvarint())
-	name, known := d.names[string(raw)]
-	if !known {
-		name = string(raw)
-		d.names[name] = name
-	}
-	return name
-}
-
-func (d *decoder) count() int64 { return int64(d.uvarint()) }
-
-// fields reads what appendFields wrote.
-func (d *decoder) fields(f analytics.Fields) {
-	for _, text := range f.Texts[1:] {
-		*text = d.name()
-	}
-	for _, truth := range f.Truths {
-		*truth = d.truth()
-	}
-	for _, count := range f.Counts {
-		*count = d.count()
-	}
+	truth := d.b[0] == 1
+	d.b = d.b[1:]
+	return truth
 }

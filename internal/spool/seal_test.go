@@ -134,10 +134,14 @@ func TestSealAgents(t *testing.T) {
 	// Totals alone, read or shared.
 	week := keyOf(analytics.AgentsReport)
 	week.Granularity, rev.Rows = analytics.Week, analytics.TotalsOnlyRows
-	check(t, s.Share(f, week, 1, true, analytics.Totals{}))
+	rev.Humans = analytics.Confirmed
+	check(t, s.Share(f, rev, week, 1, true))
 	shared, err := s.Begin(week, 1, now, time.Time{})
 	check(t, err)
 	defer shared.Close()
+	if got := shared.Pages[0]; got.Humans != rev.Humans {
+		t.Errorf("shared %+v", got)
+	}
 	for _, l := range []*PageLog{f, shared} {
 		w, err := l.Seal(t.Context(), rev)
 		check(t, err)

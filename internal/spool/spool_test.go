@@ -267,19 +267,19 @@ func FuzzRecords(f *testing.F) {
 // and decoded again.
 func decodesAgain(t *testing.T, of *analytics.Shape, content []byte, least int) {
 	read := func(payload []byte) (analytics.Page, error) {
-		rows := []analytics.Record{}
-		p, err := decode(of, payload, map[string]string{}, func(path []byte, row analytics.Record) {
-			row.Texts[0] = string(path)
-			rows = append(rows, row)
+		rows, u := []analytics.Record{}, newUnpacker[[]byte](of)
+		var bad error
+		p, err := decode(payload, func(path, rest []byte) {
+			bad = errors.Join(bad, u.unpack(path, rest))
+			rows = append(rows, u.row)
 		})
-		if p.Rows-len(rows) > 1 || err == nil && p.Rows != len(rows) {
-			t.Fatalf("%d rows of %d", len(rows), p.Rows)
+		if p.rows-len(rows) > 1 || err == nil && p.rows != len(rows) {
+			t.Fatalf("%d rows of %d", len(rows), p.rows)
 		}
-		var site []analytics.Record
-		if err == nil {
-			site = siteRows(of, p.site)
-		}
-		return analytics.Page{Offset: p.offset, HasMore: p.HasMore, Totals: p.Totals, Site: site, Rows: rows}, err
+		site, siteRows, siteErr := siteOf(of, p.site)
+		err = errors.Join(err, bad, siteErr)
+		return analytics.Page{Offset: p.offset, HasMore: p.hasMore, Totals: site.Totals,
+			Humans: p.humans, Site: siteRows, Rows: rows}, err
 	}
 	if p, err := read(content); err == nil {
 		again, _ := encode(of, []byte{kindPage}, p)

@@ -81,7 +81,7 @@ func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 	columns := func(r *row) []any {
 		e := &r.entry
 		return append(windowColumns(&e.Key, &e.Number, &e.Settled, &e.Verified, &e.Rows),
-			append(e.Totals.Pointers(), instant{&e.ExportedAt},
+			append(e.Totals.Pointers(), &e.Humans, instant{&e.ExportedAt},
 				&e.Requests, &e.Checksum, &e.MovedRows, &e.RepeatedRows, &r.sink, instant{&r.at})...)
 	}
 	var e Entry
@@ -151,7 +151,7 @@ func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics
 
 func (t *tx) insertRevision(r analytics.Revision, p analytics.Provenance) {
 	values := slices.Concat(window(r.Key, r.Number, r.Settled, r.Verified, r.Rows), r.Totals.Values(),
-		[]any{r.ExportedAt.UnixMicro(), p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows})
+		[]any{r.Humans, r.ExportedAt.UnixMicro(), p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows})
 	t.exec(`INSERT INTO revisions VALUES `+marks(values)+` ON CONFLICT DO NOTHING`, values...)
 }
 

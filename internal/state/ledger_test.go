@@ -143,6 +143,7 @@ func drawRevision(t *rapid.T) analytics.Revision {
 		Key: drawKey(t), Number: rapid.Int32Range(1, 3).Draw(t, "number"),
 		Settled: rapid.Bool().Draw(t, "settled"), Verified: rapid.Bool().Draw(t, "verified"),
 		Totals:     analytics.Totals{Human: count("human"), AI: count("ai"), Total: count("total")},
+		Humans:     rapid.SampledFrom([]analytics.Humans{"", analytics.Claimed, analytics.Confirmed}).Draw(t, "humans"),
 		Rows:       rapid.Int64Range(analytics.TotalsOnlyRows, 1000).Draw(t, "rows"),
 		ExportedAt: drawTime(t),
 	}

@@ -16,6 +16,7 @@ CREATE TABLE revisions (
   verified      INTEGER NOT NULL,
   row_count     INTEGER NOT NULL,
   {totals}
+  humans        TEXT    NOT NULL, -- analytics.Humans
   exported_at   INTEGER NOT NULL,
   requests      INTEGER NOT NULL,
   checksum      TEXT    NOT NULL,
@@ -59,6 +60,7 @@ CREATE TABLE open_windows (
   window_start INTEGER NOT NULL,
   window_end   INTEGER NOT NULL,
   {totals}
+  humans        TEXT    NOT NULL, -- analytics.Humans
   read_at      INTEGER NOT NULL,
   PRIMARY KEY (project, granularity)
 ) STRICT, WITHOUT ROWID;

@@ -10,17 +10,16 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// SetOpen keeps the totals of a running window, read at the given time, in place of the former
-// reading of its project and granularity.
-func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	values := days(k, append(t.Values(), at.UnixMicro())...)
+// SetOpen keeps the totals of a running window in place of the former reading of its project and granularity.
+func (db *DB) SetOpen(ctx context.Context, w analytics.OpenWindow) error {
+	values := days(w.Key, append(w.Totals.Values(), w.Humans, w.ReadAt.UnixMicro())...)
 	return db.exec(ctx, `INSERT OR REPLACE INTO open_windows VALUES `+marks(values), values...)
 }
 
 // OpenWindows returns the readings of the running windows, in key order.
 func (db *DB) OpenWindows(ctx context.Context) ([]analytics.OpenWindow, error) {
 	return list(ctx, db, func(w *analytics.OpenWindow) []any {
-		return daysColumns(&w.Key, append(w.Totals.Pointers(), instant{&w.ReadAt})...)
+		return daysColumns(&w.Key, append(w.Totals.Pointers(), &w.Humans, instant{&w.ReadAt})...)
 	}, `SELECT * FROM open_windows ORDER BY project, granularity`)
 }
 

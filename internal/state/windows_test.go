@@ -48,11 +48,12 @@ func TestOpenWindows(t *testing.T) {
 	month := day(1)
 	month.Granularity, month.To = analytics.Month, month.From+31
 	for i, k := range []analytics.Key{day(4), month, day(5)} { // the next day, in the same month
-		check(t, db.SetOpen(t.Context(), k, analytics.Totals{Total: int64(i)}, now))
+		check(t, db.SetOpen(t.Context(), analytics.OpenWindow{Key: k, Totals: analytics.Totals{Total: int64(i)},
+			Humans: analytics.Confirmed, ReadAt: now}))
 	}
 	same(t, []analytics.OpenWindow{
-		{Key: day(5), Totals: analytics.Totals{Total: 2}, ReadAt: now},
-		{Key: month, Totals: analytics.Totals{Total: 1}, ReadAt: now},
+		{Key: day(5), Totals: analytics.Totals{Total: 2}, Humans: analytics.Confirmed, ReadAt: now},
+		{Key: month, Totals: analytics.Totals{Total: 1}, Humans: analytics.Confirmed, ReadAt: now},
 	}, must(db.OpenWindows(t.Context()))(t))
 }
 

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -196,6 +197,9 @@ func (w *survey) compare(key analytics.Key, sink string) (out []Finding) {
 	if shown.Totals != e.Totals {
 		out = found(otherTotals, "%s are shown; the ledger has %s", totals(shown.Totals), totals(e.Totals))
 	}
+	if shown.Humans != e.Humans {
+		out = found(otherTotals, "people are shown as %s; the ledger has %s", shown.Humans.Said(), e.Humans.Said())
+	}
 	return out
 }
 
@@ -240,9 +244,9 @@ func (w *survey) reference(key analytics.Key) (checksum, by string) {
 	return "", ""
 }
 
-// sameReading is [analytics.Revision.Same], but for rows and totals.
+// sameReading is [analytics.Revision.Same], but for rows, totals and their mode.
 func sameReading(a, b analytics.Revision) bool {
-	b.Rows, b.Totals = a.Rows, a.Totals
+	b.Rows, b.Totals, b.Humans = a.Rows, a.Totals, a.Humans
 	return a.Same(b)
 }
 
@@ -270,38 +274,54 @@ func rowCount(n int64) string {
 // implausible returns verified counts that contradict each other, of windows that are
 // not damaged, and remarks on those whose pages add up to less than the site. Those are not
 // an error of ours: a service may count visitors approximately.
-func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Finding) {
+func (w *survey) implausible(ctx context.Context, damaged map[analytics.Key]bool) (out, remarks []Finding) {
 	remarks = []Finding{}
 	found := func(key analytics.Key, detail string, args ...any) {
 		out = append(out, Finding{Key: &key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
 	}
 	alike, newest := map[string]*analytics.Alike{}, map[string]analytics.Key{}
-	days, longer := map[string][]countedRevision{}, []countedRevision{}
+	days, longer := map[series][]countedRevision{}, []countedRevision{}
+	count := func(rev analytics.Revision, counts analytics.Counts) {
+		if c := (countedRevision{rev, counts}); rev.Granularity == analytics.Day {
+			days[c.series()] = append(days[c.series()], c)
+		} else {
+			longer = append(longer, c)
+		}
+	}
 	for _, key := range w.keys() {
 		shown, ok := w.shownAsKnown(key)
 		if !ok || damaged[key] || !shown.Verified {
 			continue
 		}
-		if key.Report == analytics.AgentsReport {
-			w.implausibleAgents(shown, found)
+		shape, counts := key.Report.Shape(), shown.Totals.Counts()
+		if shape.Site {
+			w.implausibleSite(ctx, shown, found)
+			if key.Report == analytics.AgentsReport && shown.Settled && shown.Humans != "" {
+				count(shown.Revision, analytics.Counts{shown.Sum.Confirmed})
+			}
 			continue
 		}
-		if alike[key.Project] == nil {
-			alike[key.Project] = &analytics.Alike{}
-		}
-		alike[key.Project].Add(shown.Revision)
-		if n, ok := newest[key.Project]; !ok || key.To > n.To {
-			newest[key.Project] = key
-		}
-		if !shown.Totals.Plausible() {
-			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
-				totals(shown.Totals))
+		if key.Report == analytics.VisitorsReport {
+			if alike[key.Project] == nil {
+				alike[key.Project] = &analytics.Alike{}
+			}
+			alike[key.Project].Add(shown.Revision)
+			if n, ok := newest[key.Project]; !ok || key.To > n.To {
+				newest[key.Project] = key
+			}
 		}
 		if n := shown.Sum.Implausible; n > 0 {
 			found(key, "the counts of %s contradict each other, such as those of %.200q",
 				format.Plural(n, "page"), shown.Sum.Example)
 		}
-		counts := shown.Totals.Counts()
+		if shape.Additive {
+			w.implausibleSum(ctx, shown, found)
+			continue
+		}
+		if !shape.Plausible(shown.Totals) {
+			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
+				totals(shown.Totals))
+		}
 		if !counts.AtLeast(shown.Sum.Largest.Counts()) {
 			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest),
 				totals(shown.Totals))
@@ -314,11 +334,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 				"the pages add up to less than the site, %s: %s; pages may be missing", totals(shown.Totals),
 				totals(shown.Sum.Added))})
 		}
-		if key.Granularity == analytics.Day {
-			days[key.Project] = append(days[key.Project], countedRevision{shown.Revision, counts})
-		} else {
-			longer = append(longer, countedRevision{shown.Revision, counts})
-		}
+		count(shown.Revision, counts)
 	}
 	for _, project := range slices.Sorted(maps.Keys(alike)) {
 		if same, yes := alike[project].Totals(); yes {
@@ -328,7 +344,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		}
 	}
 	for _, long := range longer {
-		inside := days[long.Project] // in the order of their dates
+		inside := days[long.series()] // in the order of their dates
 		begin, _ := slices.BinarySearchFunc(inside, long.From, func(r countedRevision, d analytics.Date) int {
 			return cmp.Compare(r.From, d)
 		})
@@ -338,36 +354,12 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 			}
 			// A longer window that was read before its day may have fewer visitors.
 			later := long.Settled || !long.ExportedAt.Before(day.ExportedAt)
-			if later && !long.counts.AtLeast(day.counts) {
-				found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From,
-					totals(long.Totals), totals(day.Totals))
+			if later && !long.counts.AtLeast(day.comparable(long.Revision)) {
+				found(long.Key, "it has fewer %s than its day %s: %s; the day %s", long.noun(), day.From, long, day)
 			}
 		}
 	}
 	return out, remarks
-}
-
-// countedRevision has the counts of its totals, since each day is compared with each longer window around it.
-type countedRevision struct {
-	analytics.Revision
-	counts analytics.Counts
-}
-
-// implausibleAgents is implausible for a window of the report of agents.
-func (w *survey) implausibleAgents(shown sinks.Shown, found func(analytics.Key, string, ...any)) {
-	if n := shown.Sum.Implausible; n > 0 {
-		found(shown.Key, "%s with fewer requests than readers, or more readers than the agent has on the site, "+
-			"such as those of %.200q", format.Plural(n, "row"), shown.Sum.Example)
-	}
-	key := shown.Key
-	key.Report = analytics.VisitorsReport
-	site, ok := w.shownAsKnown(key)
-	if !ok || !shown.Settled || !site.Settled || !site.Verified { // they may have been read at different times
-		return
-	}
-	if err := shown.Sum.Bounds(site.Totals); err != nil {
-		found(shown.Key, "the report visitors has %v", err)
-	}
 }
 
 // shownAsKnown returns what the first sink shows that has the window as the ledger has it.

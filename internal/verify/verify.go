@@ -164,7 +164,7 @@ func (v *Verifier) verify(ctx context.Context, scope sinks.Scope) (Report, error
 			}
 		}
 	}
-	implausible, remarks := first.implausible(keysOf(report.Findings))
+	implausible, remarks := first.implausible(ctx, keysOf(report.Findings))
 	report.Findings, report.Remarks = append(report.Findings, implausible...), remarks
 	for _, key := range sorted(suspects) {
 		report.Busy = append(report.Busy, key.String())

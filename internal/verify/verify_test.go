@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +63,8 @@ var damages = []struct {
 	{"totals changed", []harm{retold(clickhouse, otherTotal)}, "02 clickhouse totals copy parquet", "", false},
 	{"totals changed in both", []harm{retold(clickhouse, otherTotal), retold(parquet, otherTotal)},
 		"02 clickhouse totals copy parquet; 02 parquet totals copy parquet", "", false},
+	{"mode of people changed", []harm{retold(clickhouse, func(rev *analytics.Revision) { rev.Humans = "claimed" })},
+		"02 clickhouse totals copy parquet", "", false},
 	{"announced rows changed", []harm{retold(clickhouse, func(rev *analytics.Revision) { rev.Rows = 9 })},
 		"02 clickhouse rows copy parquet", "", false},
 	{"extra in one", []harm{unknown, gone(clickhouse)}, "02 parquet extra adopt parquet", "", false},
@@ -348,6 +352,100 @@ func TestImplausibleAgents(t *testing.T) {
 	}
 }
 
+// TestPeople: by the mode of counting, the human visitors are the agents browser and unconfirmed, or browser alone, on
+// the site and on each path; a month has no fewer browsers than its days; and people of two modes are not compared.
+func TestPeople(t *testing.T) {
+	// counted is a window with a page, by the people who showed evidence and those who did not.
+	type counted struct {
+		mode, ofAgents             analytics.Humans
+		human, browser, other      int64
+		onPage, browserOn, otherOn int64
+		provisional                bool
+	}
+	fits := func(by analytics.Humans, browser, other int64) counted {
+		human := browser
+		if by != analytics.Confirmed {
+			human += other
+		}
+		return counted{by, by, human, browser, other, human, browser, other, false}
+	}
+	with := func(c counted, change func(*counted)) counted {
+		change(&c)
+		return c
+	}
+	for name, c := range map[string]struct {
+		day, month counted
+		want       string
+	}{
+		"claimed":   {fits("claimed", 300, 4200), fits("claimed", 900, 9000), ""},
+		"confirmed": {fits("confirmed", 300, 4200), fits("confirmed", 900, 9000), ""},
+		"no mode": {with(fits("", 300, 4200), func(c *counted) { c.human, c.onPage = 4400, 4300 }), fits("", 299, 9000),
+			""},
+		"mode changed between day and month": {fits("claimed", 300, 4200), fits("confirmed", 900, 9000), ""},
+		"mode changed between reports": {fits("claimed", 300, 4200),
+			with(fits("claimed", 900, 9000), func(c *counted) { c.ofAgents = "confirmed" }), ""},
+		"of the site": {with(fits("claimed", 300, 4200), func(c *counted) { c.human++ }), fits("claimed", 900, 9000),
+			"4501 human visitors (claimed), and its agents that are people have 4500 readers together: human = browser + " +
+				"unconfirmed"},
+		"of the site, confirmed": {with(fits("confirmed", 300, 4200), func(c *counted) { c.human++ }),
+			fits("confirmed", 900, 9000), "301 human visitors (confirmed)"},
+		"of a page": {fits("claimed", 300, 4200), with(fits("claimed", 900, 9000), func(c *counted) { c.onPage-- }),
+			`9899 human visitors (claimed) of "/a", and its agents that are people have 9900 readers together`},
+		"of a page, confirmed": {with(fits("confirmed", 300, 4200), func(c *counted) { c.browserOn-- }),
+			fits("confirmed", 900, 9000), `300 human visitors (confirmed) of "/a"`},
+		"provisional": {with(fits("claimed", 300, 4200), func(c *counted) { c.human, c.provisional = 4600, true }),
+			fits("claimed", 900, 9000), ""},
+		"a month below its day": {fits("claimed", 300, 4200), fits("claimed", 299, 9000),
+			"fewer readers of the agent browser than its day 2026-10-01: 299; the day 300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 0)
+			commit := func(rev analytics.Revision, rows iter.Seq2[analytics.Record, error]) {
+				file, err := archive.Encode(rev, rows)
+				if err == nil {
+					err = errors.Join(w.files.Replace(t.Context(), file), w.table.Replace(t.Context(), file))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.ledger.entries[rev.Key] = state.Entry{
+					Revision: file.Revision(), Provenance: analytics.Provenance{Checksum: file.Checksum()},
+					Sinks: map[string]time.Time{"parquet": now, "clickhouse": now},
+				}
+			}
+			for granularity, c := range map[analytics.Granularity]counted{analytics.Day: c.day, analytics.Month: c.month} {
+				rev := w.revision(0, 2)
+				if rev.Granularity = granularity; granularity == analytics.Month {
+					rev.To = rev.From + 31
+				}
+				rev.Humans, rev.Settled = c.mode, !c.provisional
+				rev.Totals = analytics.Totals{Human: c.human, Total: c.human}
+				commit(rev, analytics.Records(sinktest.List(analytics.Row{Path: "/a",
+					Totals: analytics.Totals{Human: c.onPage, Total: c.onPage}}, analytics.Row{Path: "/b",
+					Totals: analytics.Totals{Human: 1, Total: 1}})))
+				rev.Report, rev.Humans, rev.Totals = analytics.AgentsReport, c.ofAgents, analytics.Totals{}
+				row := func(path, agent string, n int64) analytics.AgentRow {
+					of := analytics.AgentRow{Path: path, Agent: agent, Class: "human", Audience: analytics.Human, Found: true,
+						Visitors: n, Requests: n}
+					if agent == analytics.UnconfirmedAgent && c.ofAgents == analytics.Confirmed {
+						of.Audience = "neither"
+					}
+					return of
+				}
+				missed := row("/c", "browser", 1)
+				missed.Found = false
+				commit(rev, analytics.Records(sinktest.List(row("", "browser", c.browser), row("", "unconfirmed", c.other),
+					row("/a", "browser", c.browserOn), row("/a", "unconfirmed", c.otherOn), row("/b", "browser", 1), missed)))
+			}
+			found := w.verify().Findings
+			if c.want == "" && len(found) > 0 ||
+				c.want != "" && (len(found) != 1 || !strings.Contains(found[0].Detail, c.want)) {
+				t.Errorf("found %+v, want %q", found, c.want)
+			}
+		})
+	}
+}
+
 // TestAgentsOfSite: the rows of the site in a window of agents of which only totals were read are found where they
 // are lost, and come back from a sink that has them, or into a ledger that does not know them.
 func TestAgentsOfSite(t *testing.T) {
@@ -511,5 +609,88 @@ func TestLookIsCancelled(t *testing.T) {
 	cancel()
 	if _, err := w.verifier().Verify(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Look = %v", err)
+	}
+}
+
+// TestImplausibleReports: people by their sources bound the human visitors, and views add up and are no fewer than
+// visitors, on the site and on each page.
+func TestImplausibleReports(t *testing.T) {
+	type totals = analytics.Totals
+	sources := func(mode analytics.Humans, browser, unconfirmed int64) func(*analytics.Revision) []analytics.Record {
+		return func(rev *analytics.Revision) []analytics.Record {
+			rev.Report, rev.Humans, rev.Totals = analytics.SourcesReport, mode, totals{}
+			row := analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: analytics.BrowserAgent,
+				Visitors: browser, Requests: 100}
+			other := row
+			other.Agent, other.Visitors = analytics.UnconfirmedAgent, unconfirmed
+			return []analytics.Record{analytics.RecordOf(row), analytics.RecordOf(other)}
+		}
+	}
+	views := func(site totals, pages ...analytics.ViewRow) func(*analytics.Revision) []analytics.Record {
+		return func(rev *analytics.Revision) (rows []analytics.Record) {
+			rev.Report, rev.Totals = analytics.ViewsReport, site
+			for _, page := range pages {
+				rows = append(rows, analytics.RecordOf(page))
+			}
+			return rows
+		}
+	}
+	page := func(path string, human, ai int64) analytics.ViewRow {
+		return analytics.ViewRow{Path: path, Human: human, AI: ai, Total: human + ai}
+	}
+	a, b := page("/a", 30, 4), page("/b", 30, 6)
+	odd := b
+	odd.Total--
+	for name, c := range map[string]struct {
+		mode analytics.Humans // of visitors
+		of   func(*analytics.Revision) []analytics.Record
+		want string
+	}{
+		"claimed":                   {"claimed", sources("claimed", 30, 20), ""},
+		"claimed, all too few":      {"claimed", sources("claimed", 30, 19), "30 readers at most and 49 together"},
+		"claimed, one too many":     {"claimed", sources("claimed", 51, 0), "51 readers at most"},
+		"confirmed":                 {"confirmed", sources("confirmed", 50, 60), ""},
+		"confirmed, one too many":   {"confirmed", sources("confirmed", 51, 60), "51 readers at most"},
+		"confirmed, all too few":    {"confirmed", sources("confirmed", 49, 60), "and 49 together"},
+		"sources without a mode":    {"", sources("", 1, 1), ""},
+		"another mode":              {"claimed", sources("confirmed", 1, 1), ""},
+		"views":                     {"", views(totals{Human: 60, AI: 10, Total: 70}, a, b), ""},
+		"views, human + ai is not":  {"", views(totals{Human: 60, AI: 10, Total: 69}, a, odd), "must be human + ai"},
+		"views of a page":           {"", views(totals{Human: 60, AI: 10, Total: 69}, a, odd), "contradict each other"},
+		"views, pages are not site": {"", views(totals{Human: 61, AI: 10, Total: 71}, a, b), "the pages add up to 60 human"},
+		"fewer views than visitors": {"", views(totals{Human: 30, AI: 4, Total: 34}, a), "fewer requests than the report"},
+		"fewer on a page": {"", views(totals{Human: 60, AI: 10, Total: 70}, page("/a", 19, 4), page("/b", 41, 6)),
+			`"/a" has fewer requests than readers in the report visitors, which has 20 human`},
+		"a page without views": {"", views(totals{Human: 60, AI: 10, Total: 70}, page("/a", 60, 10)), `"/b" has fewer`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 0)
+			commit := func(rev analytics.Revision, rows []analytics.Record) {
+				file, err := archive.Encode(rev, sinktest.List(rows...))
+				if err == nil {
+					err = errors.Join(w.files.Replace(t.Context(), file), w.table.Replace(t.Context(), file))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.ledger.entries[rev.Key] = state.Entry{
+					Revision: file.Revision(), Provenance: analytics.Provenance{Checksum: file.Checksum()},
+					Sinks: map[string]time.Time{"parquet": now, "clickhouse": now},
+				}
+			}
+			rev := w.revision(0, 2)
+			rev.Humans, rev.Totals = c.mode, totals{Human: 50, AI: 8, Total: 55}
+			commit(rev, []analytics.Record{
+				analytics.RecordOf(analytics.Row{Path: "/a", Totals: totals{Human: 20, AI: 4, Total: 22}}),
+				analytics.RecordOf(analytics.Row{Path: "/b", Totals: totals{Human: 30, AI: 4, Total: 33}}),
+			})
+			rows := c.of(&rev)
+			commit(rev, rows)
+			found := w.verify().Findings
+			says := slices.ContainsFunc(found, func(f Finding) bool { return strings.Contains(f.Detail, c.want) })
+			if c.want == "" && len(found) > 0 || c.want != "" && !says {
+				t.Errorf("found %+v, want %q", found, c.want)
+			}
+		})
 	}
 }

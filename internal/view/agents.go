@@ -2,16 +2,32 @@ package view
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 )
 
-// AgentNumbers are the readers and the requests of an agent.
+// AgentNumbers are the counts of the report agents, in their order.
 type AgentNumbers struct {
 	Visitors int64 `json:"visitors"`
 	Requests int64 `json:"requests"`
+	Markdown int64 `json:"markdown"`
+	Bytes    int64 `json:"bytes"`
+}
+
+// AgentNumbersOf returns the counts of a row.
+func AgentNumbersOf(c analytics.Counts) (n AgentNumbers) {
+	for i, field := range analytics.CountsOf(&n) {
+		*field = c[i]
+	}
+	return n
+}
+
+// Of returns the count of a name.
+func (n AgentNumbers) Of(name string) int64 {
+	return *analytics.CountsOf(&n)[slices.Index(analytics.AgentsReport.Shape().Names(analytics.Count), name)]
 }
 
 // AgentChange is the change of the number by which a list is ranked. Previous is null where the earlier

@@ -62,8 +62,14 @@ type Week struct {
 	// Settled means that the numbers are final.
 	Settled bool             `json:"settled"`
 	Totals  analytics.Totals `json:"totals"`
+	// Humans is the mode by which people were counted. HumansBefore is the mode of the week before, if that is another
+	// one: then the two weeks are not compared.
+	Humans       analytics.Humans  `json:"humans,omitempty"`
+	HumansBefore *analytics.Humans `json:"humans_before,omitempty"`
+	// People are the people of the site, where windows of agents are exported too.
+	People *People `json:"people,omitempty"`
 	// Before are the totals of the week before, Change the differences; absent if that week
-	// was not exported.
+	// was not exported, or counts people by another mode.
 	Before *analytics.Totals `json:"before,omitempty"`
 	Change *analytics.Totals `json:"change,omitempty"`
 }

@@ -138,7 +138,7 @@ type Review struct {
 type Window struct {
 	analytics.Revision
 	// Previous are the totals of the window that it is compared with
-	// ([analytics.Granularity.ComparedWith]); nil: that was not read.
+	// ([analytics.Granularity.ComparedWith]); nil: that was not read, or counts people by another mode.
 	Previous *analytics.Totals
 	// Pages are its pages with the most visitors: by Total, largest first, ties
 	// by path. None where only totals were read.
@@ -157,6 +157,17 @@ type RowsWindow struct {
 	// Rows are the first ones of [analytics.Shape.Top]. More is how many others it has.
 	Rows []analytics.Record
 	More int
+}
+
+// PeopleIn returns the people of the site in a window, as the window of agents beside it has them; nil without one.
+func (s *Snapshot) PeopleIn(k analytics.Key) *People {
+	k.Report = analytics.AgentsReport
+	for _, w := range s.Others {
+		if w.Key == k {
+			return PeopleOf(w.Humans, "", w.Rows)
+		}
+	}
+	return nil
 }
 
 // Due is how many windows are due for one reason: missing, settle or unverified.

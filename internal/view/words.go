@@ -250,3 +250,9 @@ func (l Link) Short() string {
 	}
 	return "…/" + last
 }
+
+// ModeChange says that a window counts people by another mode than the windows before it.
+func ModeChange(before, now analytics.Humans, window string) string {
+	return "People are counted as " + now.Said() + " from " + window + " on, as " + before.Said() +
+		" before: the two do not compare."
+}

@@ -88,7 +88,7 @@ var parameters = map[string]string{
 	"to":      "only windows that end before this day, YYYY-MM-DD",
 	"list":    "top, rising or falling; of agents: agents, pages or misses",
 	"agent":   "name of an agent",
-	"by":      "total, human, ai or change; of agents: readers or requests",
+	"by":      "total, human, ai or change; of agents: " + query.OrderList(),
 	"state":   "state of the job",
 }
 

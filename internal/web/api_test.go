@@ -86,7 +86,7 @@ func archive(ask func(sinks.Sink) error) error {
 		{Agent: "GPTBot", Class: "training", Audience: "neither", Found: true, Visitors: 2, Requests: 90},
 		{Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 20, Requests: 30},
 		{Path: "/guides/a", Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 7, Requests: 8},
-		{Path: "/guide/a", Agent: "GPTBot", Class: "training", Audience: "neither", Visitors: 2, Requests: 5},
+		{Path: "/guide/a", Agent: "GPTBot", Class: "training", Audience: "neither", Visitors: 2, Requests: 5, Bytes: -1},
 		{Path: "=x", Agent: "GPTBot", Class: "training", Audience: "neither", Visitors: 2, Requests: 5},
 	})
 	return errors.Join(err, ask(sink))
@@ -151,21 +151,23 @@ func TestArchiveAgents(t *testing.T) {
 	s := snapshot()
 	handlers := web.NewAPI(func() *view.Snapshot { return s }, archive)
 	for query, want := range map[string]string{
-		"agents?limit=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,1,,browser,human,human,20,30,,,,,,\n",
-		"agents?by=requests&offset=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,2,,browser,human,human,20,30" +
-			",,,,,,\n",
+		"agents?limit=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,1,,browser,human,human,20,30,0,0,,,,,,,,\n",
+		"agents?by=requests&offset=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,2,,browser,human,human,20,30,0,0" +
+			",,,,,,,,\n",
 		"agents?agent=browser": `"rank":1,"path":"/guides/a","agent":"browser","class":"human","audience":"human",` +
-			`"visitors":7,"requests":8,"previous_visitors":null,"previous_requests":null,"change":null,` +
+			`"visitors":7,"requests":8,"markdown":0,"bytes":0,"previous_visitors":null,"previous_requests":null,` +
+			`"previous_markdown":null,"previous_bytes":null,"change":null,` +
 			`"change_percent":null,"agents":null,"nearest":null}]}`,
 		"agents?list=misses&prefix=/": `"rank":1,"path":"/guide/a","agent":null,"class":null,"audience":null,` +
-			`"visitors":2,"requests":5,"previous_visitors":null,"previous_requests":null,"change":null,` +
+			`"visitors":2,"requests":5,"markdown":0,"bytes":-1,"previous_visitors":null,"previous_requests":null,` +
+			`"previous_markdown":null,"previous_bytes":null,"change":null,` +
 			`"change_percent":null,"agents":"GPTBot 5","nearest":"/guides/a"}]}`,
-		"agents?list=misses&limit=1&format=csv": ",1,/guide/a,,,,2,5,,,,,GPTBot 5,/guides/a\n",
+		"agents?list=misses&limit=1&format=csv": ",1,/guide/a,,,,2,5,0,-1,,,,,,,GPTBot 5,/guides/a\n",
 		"agents?at=2026-10-01":                  "404 no week window of prj_a in the archive contains 2026-10-01",
 		"agents?project=prj_b":                  "404 project \"prj_b\" has no window of the report agents",
 		"agents?window=day":                     "404 the archive of this server has no day window",
 		"agents?agent=gptbat":                   "404 agent \"gptbat\" has no row in the week windows asked for",
-		"agents?by=total":                       `400 by "total": want readers or requests`,
+		"agents?by=total":                       `400 by "total": want readers, requests, markdown, bytes`,
 		"agents?list=pages":                     "400 agent: missing",
 		"agents?list=misses&agent=a":            "400 agent: want it without list misses",
 		"agent_history?window=week":             "400 agent: missing; /api/v1/agents lists them",
@@ -396,7 +398,7 @@ func TestAPIRoot(t *testing.T) {
 			t.Errorf("%s lists %v, and takes %s", e.Path, names, refused)
 		}
 	}
-	if got := strings.Join(paths, " "); got != "windows pages history agents agent_history jobs outcomes" {
+	if got := strings.Join(paths, " "); got != "windows pages history agents agent_history jobs outcomes sources sources_history views views_history" {
 		t.Error(got)
 	}
 	for target, want := range map[string]string{

@@ -175,7 +175,8 @@ func compared(g view.Grid, against Comparison) (newest, before *analytics.Revisi
 	if newest = g.Newest; unknown(newest) {
 		return nil, nil
 	}
-	if before = g.EndingAt(against.window(g.Granularity, newest.Window).To); unknown(before) {
+	before = g.EndingAt(against.window(g.Granularity, newest.Window).To)
+	if unknown(before) || !before.Comparable(*newest) {
 		return newest, nil
 	}
 	return newest, before

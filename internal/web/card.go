@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -12,7 +13,8 @@ import (
 type card struct {
 	Grid    view.Grid
 	Changes []change
-	Alone   string // why Changes is empty
+	Alone   string       // why Changes is empty
+	People  *view.People // nil: not known
 	Notes   []note
 }
 
@@ -77,6 +79,10 @@ func cardOf(g view.Grid, against Comparison) *card {
 // compare adds the change since an older reading, if there is one.
 func (c *card) compare(before *analytics.Revision, name string) {
 	if before == nil || before.Totals.Total <= 0 {
+		return
+	}
+	if !before.Comparable(*c.Grid.Newest) {
+		c.Alone = fmt.Sprintf("Not compared: %s counts people as %s", name, before.Humans.Said())
 		return
 	}
 	now := c.Grid.Newest.Totals

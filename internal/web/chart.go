@@ -2,10 +2,12 @@ package web
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -29,6 +31,8 @@ type chart struct {
 	// Area, Total, Human, AI and Both are SVG paths, broken where a window is missing.
 	Area, Total, Human, AI, Both string
 	Merged                       string // an SVG path through the windows of merges
+	Modes                        string // an SVG path before windows that count people by another mode
+	ModeNotes                    []string
 	Top                          float64
 	TopMark, MiddleMark          string // of the vertical axis, which begins at 0
 	Columns                      []chartColumn
@@ -95,6 +99,12 @@ func chartOf(g view.Grid, cells []view.Cell, ticks int) *chart {
 		Total: f.line(l.Total), Human: f.line(l.Human), AI: f.line(l.AI), Both: f.line(l.Both),
 		Top: f.top, TopMark: axisMark(f.top), MiddleMark: axisMark(f.top / 2),
 	}
+	var modes strings.Builder
+	for i, note := range modeChanges(g.Granularity, cells) {
+		fmt.Fprintf(&modes, "M%d 0V%d", i*columnWidth, chartHeight)
+		c.ModeNotes = append(c.ModeNotes, note)
+	}
+	c.Modes = modes.String()
 	var low, high, newest *view.Cell
 	known, trend := 0, false
 	for i := range cells {
@@ -130,8 +140,27 @@ func chartOf(g view.Grid, cells []view.Cell, ticks int) *chart {
 	if missing := len(cells) - known; missing > 0 {
 		c.Label += " " + format.Plural(missing, "window") + " missing."
 	}
+	c.Label = strings.Join(append([]string{c.Label}, c.ModeNotes...), " ")
 	c.Ticks = ticksOf(len(cells), ticks, func(i int) string { return tick(g.Granularity, cells[i].Window) })
 	return c
+}
+
+// modeChanges yields the index of each window that counts people by another mode than the former one, and says so.
+func modeChanges(g analytics.Granularity, cells []view.Cell) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		var former *analytics.Revision
+		for i, c := range cells {
+			if c.Revision == nil {
+				continue
+			}
+			if former != nil && former.Humans != c.Revision.Humans {
+				if !yield(i, view.ModeChange(former.Humans, c.Revision.Humans, view.Days(g, c.Window))) {
+					return
+				}
+			}
+			former = c.Revision
+		}
+	}
 }
 
 // ticksOf names the middle of each of a number of equal parts of n columns.

@@ -82,6 +82,7 @@ type pathPage struct {
 	Rows    []*rowList // of other reports
 	Pages   int64      // of the window of the rank
 	Ranked  string
+	People  *view.People // of the newest window; nil: not known
 	Chart   *chart
 	Windows []pathWindow // newest first
 	// Merges has the effects of the merges that touched the page; nil: there are none. Unjudged are
@@ -226,7 +227,7 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 		cell := view.Cell{Window: w.Window}
 		if w.Visitors != nil {
 			p.Newest = &row
-			cell.Revision = &analytics.Revision{Totals: *w.Visitors}
+			cell.Revision = &analytics.Revision{Totals: *w.Visitors, Humans: w.Humans}
 		}
 		grid.Cells = append(grid.Cells, cell)
 	}
@@ -254,6 +255,9 @@ func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.Choi
 	}
 	for i := range all {
 		p.Agents = agentListOf(&Pages{Agents: &all[i]}, "agents", "", maxReportAgents)
+		if p.Ranked == view.Days(p.Granularity, all[i].Window) {
+			p.People = all[i].People
+		}
 	}
 	return nil
 }

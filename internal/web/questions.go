@@ -222,7 +222,7 @@ func newestKind(s *view.Snapshot, report analytics.Report) analytics.Granularity
 		}
 	}
 	if len(kinds) == 0 || slices.Contains(kinds, analytics.Week) {
-		return analytics.Week
+		return report.UsualWindow(analytics.Week)
 	}
 	return kinds[0]
 }

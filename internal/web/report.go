@@ -116,6 +116,7 @@ type reportSeries struct {
 	Pageless  string
 	Lists     []pageList
 	Before    string     // the window that pages are compared with
+	OtherMode string     // by which that window counts people, so that nothing is compared
 	Agents    *agentList // nil: no window of agents was read
 	Rows      []*rowList // of other reports
 }
@@ -229,7 +230,11 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 				}
 			}
 			if o.Report == analytics.AgentsReport && o.Granularity == g.Granularity && o.Newest != nil {
-				s.Agents = agentListOf(r.Pages[o.Newest.Key], fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
+				p := r.Pages[o.Newest.Key]
+				s.Agents = agentListOf(p, fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
+				if p != nil && p.Agents != nil && s.Card != nil && o.Newest.Window == g.Newest.Window {
+					s.Card.People = p.Agents.People
+				}
 			}
 		}
 		v.Series = append(v.Series, s)
@@ -260,6 +265,10 @@ func (r Report) linked(project string) string {
 func (s *reportSeries) compare(against Comparison, project string) {
 	m, g, newest := s.Pages.Movers, s.Grid.Granularity, s.Grid.Newest.Window
 	s.Before = view.Days(g, against.window(g, newest))
+	before := s.Grid.EndingAt(against.window(g, newest).To)
+	if before != nil && !before.Comparable(*s.Grid.Newest) {
+		s.OtherMode = before.Humans.Said()
+	}
 	top := pageList{Title: "Most read pages", Rows: m.Top, First: firstReadPages, Bars: true, Sorted: 2,
 		Columns: readColumns(s.Pages.Before != nil)}
 	top.Note = top.listed(view.Days(g, newest), m.Pages)

@@ -21,6 +21,7 @@ type apiWindow struct {
 	Verified   *bool             `json:"verified"`
 	Revision   *int32            `json:"revision"`
 	Totals     *analytics.Totals `json:"totals" api:"inline"`
+	Humans     analytics.Humans  `json:"humans,omitempty"`
 	RowCount   *int64            `json:"row_count"`
 	ExportedAt *time.Time        `json:"exported_at"`
 }
@@ -36,7 +37,8 @@ func windowRows(_ context.Context, s *view.Snapshot, q question) (out []any, mor
 				key := analytics.Key{Project: p.ID, Granularity: g.Granularity, Window: c.Window}
 				w := apiWindow{Key: key, State: query.Missing}
 				if r := c.Revision; r != nil {
-					w = apiWindow{key, r.State(), &r.Verified, &r.Number, &r.Totals, &r.Rows, &r.ExportedAt}
+					w = apiWindow{key, r.State(), &r.Verified, &r.Number, &r.Totals, r.Humans, &r.Rows,
+						&r.ExportedAt}
 					if r.TotalsOnly() {
 						w.RowCount = nil
 					}

@@ -115,6 +115,18 @@ func agentGain(c view.AgentChange, now int64) gain {
 	return gainOf(&before, now)
 }
 
+// sentText says how many requests of an agent were answered as Markdown, and how much was sent.
+func sentText(n view.AgentNumbers) string {
+	var texts []string
+	if n.Markdown > 0 {
+		texts = append(texts, format.Commas(n.Markdown)+" as Markdown")
+	}
+	if n.Bytes > 0 {
+		texts = append(texts, format.Size(n.Bytes))
+	}
+	return strings.Join(texts, ", ")
+}
+
 // agentList is the agents of a window with the most readers, and the paths that agents asked for most of those
 // that are not there. The template "agentlist" shows it.
 type agentList struct {
@@ -155,9 +167,9 @@ func agentListOf(p *Pages, id, project string, n int) *agentList {
 func agentsOf(w view.RowsWindow) *Pages {
 	r := &query.AgentsReport{Count: int64(len(w.Rows) + w.More)}
 	r.Key = w.Key
-	for _, a := range analytics.RowsOf[analytics.AgentRow](w.Rows) {
+	for i, a := range analytics.RowsOf[analytics.AgentRow](w.Rows) {
 		r.Agents = append(r.Agents, view.RankedAgent{Agent: a.Agent, Class: a.Class, Audience: a.Audience,
-			AgentNumbers: view.AgentNumbers{Visitors: a.Visitors, Requests: a.Requests}})
+			AgentNumbers: view.AgentNumbersOf(w.Rows[i].Counts)})
 	}
 	return &Pages{Newest: &w.Revision, Agents: r}
 }

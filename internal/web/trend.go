@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -71,9 +72,13 @@ func trendOf(g view.Grid, jobs []view.Job) *trend {
 	}
 	c.Zooms = slices.DeleteFunc(counts, func(n int) bool { return n >= len(g.Cells) })
 	dots := map[string]*strings.Builder{"ok": {}, "wait": {}, "bad": {}}
+	changed := maps.Collect(modeChanges(g.Granularity, g.Cells))
 	for i, cell := range g.Cells {
 		ended := endedIn(jobs, cell.Window)
 		c.Data.add(g, cell, ended)
+		if _, begins := changed[i]; begins {
+			c.Data.States[i] += ", people " + cell.Revision.Humans.Said() + " from here on"
+		}
 		tones := map[string]bool{}
 		for _, j := range ended {
 			if dot := dots[j.Tone()]; dot != nil && !tones[j.Tone()] {

@@ -41,6 +41,7 @@ var files embed.FS
 // functions put values into words.
 var functions = template.FuncMap{
 	"commas": func(n any) string { return format.Commas(reflect.ValueOf(n).Int()) },
+	"known":  format.Known,
 	"plural": func(n any, one string) string { return format.Plural(reflect.ValueOf(n).Int(), one) },
 	// name, message and short shorten text from outside.
 	"name":    func(s any) string { return format.Cut(fmt.Sprint(s), view.MaxName) },
@@ -54,7 +55,7 @@ var functions = template.FuncMap{
 	"moment": momentOf, "took": took, "days": view.Days, "span": spanOf, "title": title,
 	"legend": legendOf, "gaps": gaps,
 	"marks":     func() map[string]string { return marks },
-	"agentGain": agentGain, "agentRule": func(list query.AgentList) string { return list.Rule() },
+	"agentGain": agentGain, "sent": sentText, "agentRule": func(list query.AgentList) string { return list.Rule() },
 	"pageGain": pageGain, "jobTook": jobTook, "outcome": outcomeOf,
 	"dueReason": func(reason string) string { return dueReasons[reason] },
 	"waitReason": func(r analytics.AsideReason) string {

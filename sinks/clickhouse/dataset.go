@@ -38,7 +38,12 @@ func (d *dataset) rowColumns() []column {
 
 // markerColumns are those of a marker; committed_at is the server's.
 func (d *dataset) markerColumns() []column {
-	return slices.Concat(attempted, d.totals, []column{d.count}, readColumns)
+	return slices.Concat(attempted, d.shown(), readColumns)
+}
+
+// shown are the columns of markers that the view of windows shows under their names.
+func (d *dataset) shown() []column {
+	return slices.Concat(d.totals, []column{{"humans", "String"}, d.count})
 }
 
 var (

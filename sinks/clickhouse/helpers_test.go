@@ -196,7 +196,7 @@ func (r reader) Rows(key analytics.Key) (rows []analytics.Record, revs []analyti
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
-	result, err := r.query(visitors.windows, key, "human, ai, total, page_count, "+r.described())
+	result, err := r.query(datasets[key.Report].windows, key, "human, ai, total, humans, page_count, "+r.described())
 	if missing(err) {
 		return nil, nil
 	}
@@ -208,8 +208,8 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 		rev := analytics.Revision{Key: key}
 		var settled, verified uint8
 		var exported int64
-		if err := result.Scan(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled,
-			&verified, &exported); err != nil {
+		if err := result.Scan(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, (*string)(&rev.Humans), &rev.Rows,
+			&rev.Number, &settled, &verified, &exported); err != nil {
 			return nil, err
 		}
 		rev.Settled, rev.Verified, rev.ExportedAt = isTrue(settled), isTrue(verified), time.UnixMicro(exported).UTC()

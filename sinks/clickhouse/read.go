@@ -180,7 +180,7 @@ func (ses *session) revision() string { return strings.Join(ses.identifying(), "
 // shown returns what the view of windows shows.
 func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
 	query := fmt.Sprintf("SELECT %s, %s, %s FROM %s WHERE %s ORDER BY %[1]s",
-		keyColumns, names(append(slices.Clone(ses.of.totals), ses.of.count)), ses.revision(), ses.in(ses.of.windows),
+		keyColumns, names(ses.of.shown()), ses.revision(), ses.in(ses.of.windows),
 		condition)
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var rev analytics.Revision
@@ -191,7 +191,7 @@ func (ses *session) shown(ctx context.Context, condition string) (out []analytic
 		if !ses.of.Site {
 			into = rev.Totals.Pointers()
 		}
-		into = append(into, &rev.Rows, &rev.Number, &settled, &verified, &exported)
+		into = append(into, (*string)(&rev.Humans), &rev.Rows, &rev.Number, &settled, &verified, &exported)
 		err := rows.Scan(key.Into(into...)...)
 		rev.Key, rev.Settled, rev.Verified, rev.ExportedAt = key.Key(), settled == 1, verified == 1,
 			time.UnixMicro(exported).UTC()
@@ -293,8 +293,14 @@ func (s summed) differs(d *dataset, rev analytics.Revision) error {
 }
 
 // contradicts is the condition of rows that are not plausible (see
-// [analytics.Totals.Plausible]).
-const contradicts = "(human < 0 OR ai < 0 OR total < greatest(human, ai) OR total - human > ai)"
+// [analytics.Shape.Plausible]).
+func (d *dataset) contradicts() string {
+	largest := "greatest(human, ai)"
+	if d.Additive {
+		largest = "human + ai"
+	}
+	return "(human < 0 OR ai < 0 OR total < " + largest + " OR total - human > ai)"
+}
 
 // sums has the server add up the rows that the view shows of the windows that meet a condition. Where the
 // report has rows of the site, Implausible is not 0 if a row is not plausible, and not their number.
@@ -302,14 +308,14 @@ func (ses *session) sums(ctx context.Context, condition string) (map[analytics.K
 	out := map[analytics.Key]summed{}
 	err := ses.query(ctx, ses.of.sums(ses, condition), func(rows driver.Rows) error {
 		key := sinks.ScannedKey{Report: ses.of.report}
-		var checksum uint64
+		var checksum, people uint64
 		s := summed{found: true}
-		err := rows.Scan(key.Into(slices.Concat([]any{&s.Rows, &checksum}, s.Largest.Pointers(),
+		err := rows.Scan(key.Into(slices.Concat([]any{&s.Rows, &checksum, &people, &s.Confirmed}, s.Largest.Pointers(),
 			[]any{&s.Implausible, &s.Example,
 				&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,
 				&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported},
 			s.Added.Pointers())...)...)
-		s.Checksum = analytics.Checksum(checksum)
+		s.Checksum, s.People, s.Confirmed = analytics.Checksum(checksum), analytics.Checksum(people), max(s.Confirmed, 0)
 		for _, n := range s.Largest.Fields() {
 			*n = max(*n, 0)
 		}
@@ -329,6 +335,11 @@ func (d *dataset) checksum() string {
 	return `sum(sipHash64(concat(` + strings.Join(values, `, '\0', `) + `)))`
 }
 
+// people is [analytics.Sum.People] of rows with so many people each.
+func people(count string) string {
+	return "sum(sipHash64(path) * toUInt64(greatest(" + count + ", 0)))"
+}
+
 // added is the sum of counts that are not negative. A sum of Int64 that is too large becomes negative.
 func added(counts string) string {
 	return fmt.Sprintf("if(sum(toFloat64(%[1]s)) < 9e18, sum(%[1]s), toInt64(%[2]d))", counts, math.MaxInt64)
@@ -344,11 +355,11 @@ func sumsOfCounts(ses *session, condition string) string {
 		least, most = append(least, "min("+column+")"), append(most, "max("+column+")")
 	}
 	return fmt.Sprintf(`
-SELECT %[1]s, toInt64(count()), %[8]s, %[9]s,
+SELECT %[1]s, toInt64(count()), %[8]s, %[10]s, toInt64(0), %[9]s,
        toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
-		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
-		strings.Join(sums, ", "), ses.of.checksum(), strings.Join(largest, ", "))
+		keyColumns, ses.of.contradicts(), strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
+		strings.Join(sums, ", "), ses.of.checksum(), strings.Join(largest, ", "), people(analytics.TotalsNames()[0]))
 }
 
 // sumsOfSite first adds up the rows of each key, where those with a path are compared with the row of the site.
@@ -366,27 +377,37 @@ func sumsOfSite(ses *session, condition string) string {
 	if of.Has("found") {
 		found = " AND found = 1"
 	}
-	// Of the totals only human and ai are known, from the rows with an audience.
+	// The totals are those of the bounds, in their order.
 	var largest, sums []string
-	for i, name := range analytics.TotalsNames() {
+	for i := range analytics.TotalsNames() {
 		count := "toInt64(0)"
-		if of.Has("audience") && i < 2 {
-			count = fmt.Sprintf("if(audience = %s, of_site, toInt64(0))", quote(name))
+		if i < len(of.Bounds) {
+			if count = "of_site"; of.Bounds[i].Text != "" {
+				count = fmt.Sprintf("if(%s = %s, of_site, toInt64(0))", of.Bounds[i].Text, quote(of.Bounds[i].Value))
+			}
 		}
 		largest, sums = append(largest, "max("+count+")"), append(sums, added(count))
 	}
+	confirmed, read := "toInt64(0)", "toInt64(0)"
+	if of.Has("audience") {
+		isHuman := "audience = " + quote(string(analytics.Human))
+		read = fmt.Sprintf("if(path != ''%s AND %s, %s, toInt64(0))", found, isHuman, of.Rank())
+		if of.Has("agent") {
+			confirmed = fmt.Sprintf("max(if(agent = %s AND %s, of_site, toInt64(0)))", quote(analytics.BrowserAgent), isHuman)
+		}
+	}
 	key := strings.Join(append([]string{keyColumns}, of.TextKey()...), ", ")
 	return fmt.Sprintf(`
-SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), %[2]s,
+SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), sum(people), %[14]s, %[2]s,
        toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[3]s, %[4]s, %[5]s
-FROM (SELECT %[6]s, countIf(path != '') AS with_path, %[7]s AS hashes, countIf(%[8]s) AS odd,
+FROM (SELECT %[6]s, countIf(path != '') AS with_path, %[7]s AS hashes, %[15]s AS people, countIf(%[8]s) AS odd,
              max(if(path = '', %[9]s, toInt64(0))) AS of_site,
              max(if(path != ''%[10]s, %[9]s, toInt64(0))) AS of_a_page, %[11]s
       FROM %[12]s WHERE %[13]s GROUP BY %[6]s)
 GROUP BY %[1]s`,
 		keyColumns, strings.Join(largest, ", "), strings.Join(least, ", "), strings.Join(most, ", "),
 		strings.Join(sums, ", "), key, of.checksum(), odd, of.Rank(), found, strings.Join(inner, ", "),
-		ses.in(of.view), condition)
+		ses.in(of.view), condition, confirmed, people(read))
 }
 
 // query runs a query and calls do for each row of its answer.

@@ -158,7 +158,7 @@ func (ses *session) insertMarkers(ctx context.Context, group []*delivery) error 
 		if ses.of.totals != nil {
 			marker = append(marker, rev.Totals.Values()...)
 		}
-		marker = append(marker, rev.Rows, rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified),
+		marker = append(marker, string(rev.Humans), rev.Rows, rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified),
 			rev.ExportedAt.UnixMicro())
 		if err := batch.Append(marker...); err != nil {
 			return errors.Join(err, batch.Abort())

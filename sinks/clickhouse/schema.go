@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
@@ -193,7 +192,7 @@ func (l layout) shownWindows() string {
 	for _, c := range l.of.markerColumns()[5:] {
 		newest = append(newest, fmt.Sprintf("argMax(%s, attempt) AS newest_%[1]s", c.name))
 	}
-	for _, c := range append(slices.Clone(l.of.totals), l.of.count) {
+	for _, c := range l.of.shown() {
 		shown = append(shown, fmt.Sprintf("newest_%s AS %[1]s", c.name))
 	}
 	inner := fmt.Sprintf("SELECT %s, %s FROM %s GROUP BY %s", keyColumns, strings.Join(newest, ", "),

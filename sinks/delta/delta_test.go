@@ -149,7 +149,7 @@ func (r reader) Rows(key analytics.Key) ([]analytics.Record, []analytics.Revisio
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
-	err = r.each(totalsTable, key, func(_ string, rev analytics.Revision) error {
+	err = r.each(key.Report.Shape().TotalsTable, key, func(_ string, rev analytics.Revision) error {
 		revs = append(revs, rev)
 		return nil
 	})

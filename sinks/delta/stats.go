@@ -24,6 +24,7 @@ func totalsStats(rev analytics.Revision) string {
 	for i, n := range rev.Totals.Values() {
 		s.exactly(analytics.TotalsNames()[i], n)
 	}
+	s.between("humans", string(rev.Humans), string(rev.Humans))
 	s.exactly("page_count", rev.Rows)
 	return s.text()
 }

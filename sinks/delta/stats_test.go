@@ -39,12 +39,12 @@ func TestAction(t *testing.T) {
 			`3Z","path":"/docs/page-0000000","human":1000000,"ai":7,"total":1000003},"maxValues":{` + same +
 			`4Z","path":"/docs/page-0001499","human":1001499,"ai":7,"total":1001502}}`,
 		totalsTable: `{"numRecords":1,"minValues":{` + same +
-			`3Z","human":3000,"ai":300,"total":3150,"page_count":1500},"maxValues":{` + same +
-			`4Z","human":3000,"ai":300,"total":3150,"page_count":1500}}`,
+			`3Z","human":3000,"ai":300,"total":3150,"humans":"claimed","page_count":1500},"maxValues":{` + same +
+			`4Z","human":3000,"ai":300,"total":3150,"humans":"claimed","page_count":1500}}`,
 		agentsTable: `{"numRecords":1502,"minValues":{` + same +
-			`3Z","path":"","agent":"Claude-User","class":"answers","audience":"ai","visitors":3,"requests":3},` +
+			`3Z","path":"","agent":"Claude-User","class":"answers","audience":"ai","visitors":3,"requests":3,"markdown":0,"bytes":-1},` +
 			`"maxValues":{` + same + `4Z","path":"/docs/page-0001499","agent":"curl","class":"tool",` +
-			`"audience":"neither","visitors":1001499,"requests":1001502}}`,
+			`"audience":"neither","visitors":1001499,"requests":1001502,"markdown":3,"bytes":9223372036854775807}}`,
 	} {
 		path, a := only(t, root, table)
 		w := sealFor(t, table, 3, 1500).Revision()

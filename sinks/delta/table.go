@@ -54,6 +54,7 @@ func columnsOf(report analytics.Report, table string) []deltalog.Column {
 		}
 	}
 	if ofTotals {
+		own = append(own, deltalog.Column{Name: "humans", Type: types[analytics.Text]})
 		more = []deltalog.Column{{Name: "page_count", Type: "long"}}
 	}
 	return slices.Concat(keyColumns, own, readingColumns, more)

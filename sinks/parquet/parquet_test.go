@@ -99,7 +99,7 @@ func (r reader) Rows(key analytics.Key) ([]analytics.Record, []analytics.Revisio
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
-	err = r.each(totalsTable, key, func(_ string, rev analytics.Revision) error {
+	err = r.each(key.Report.Shape().TotalsTable, key, func(_ string, rev analytics.Revision) error {
 		revs = append(revs, rev)
 		return nil
 	})
@@ -168,11 +168,7 @@ func TestPlace(t *testing.T) {
 		}
 		key.From = analytics.Date(rapid.Int32Range(0, 100_000).Draw(t, "from"))
 		key.To = key.From + analytics.Date(rapid.Int32Range(1, 400).Draw(t, "days"))
-		table := visitorsTable
-		if key.Report == analytics.AgentsReport {
-			table = agentsTable
-		}
-		name, err := place(table, key)
+		name, err := place(key.Report.String(), key)
 		check(t, err)
 		if got, ok := keyOf(name); !ok || got != key {
 			t.Errorf("%s reads as %v, %t", name, got, ok)

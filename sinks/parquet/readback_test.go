@@ -116,13 +116,13 @@ func TestDuckDB(t *testing.T) {
 		strings.Fields("prj_a 2026-10-01 1500 /docs/page-0000000 /docs/page-0001499 1501124250 3"),
 		strings.Fields("prj_b 2026-11-01 10 /docs/page-0000000 /docs/page-0000009 10000045 2"),
 	}, got[1].Rows)
-	equal(t, "totals", row(key+"3000 300 3150 3 false false", exported, "1500"), got[2].Rows)
+	equal(t, "totals", row(key+"3000 300 3150 claimed 3 false false", exported, "1500"), got[2].Rows)
 	equal(t, "page counts", [][]string{
 		{"prj_a", "2026-10-01", "1500"}, {"prj_a", "2026-10-02", "0"}, {"prj_a", "2026-10-03", "-1"},
 		{"prj_b", "2026-11-01", "10"},
 	}, got[3].Rows)
 	equal(t, "rows of a month in both tables", row("1503"), got[4].Rows)
-	equal(t, "chunks, with minimum, with maximum, compression", row("72 72 72 ZSTD ZSTD"), got[5].Rows)
+	equal(t, "chunks, with minimum, with maximum, compression", row("76 76 76 ZSTD ZSTD"), got[5].Rows)
 	equal(t, "a row found by its path and time", row("1"), got[6].Rows)
 }
 
@@ -192,6 +192,7 @@ func TestPyarrow(t *testing.T) {
 		"docgauge.window_start": "2026-10-01", "docgauge.window_end": "2026-10-02", "docgauge.revision": "3",
 		"docgauge.settled": "false", "docgauge.verified": "false", "docgauge.row_count": "1500",
 		"docgauge.totals_human": "3000", "docgauge.totals_ai": "300", "docgauge.totals_total": "3150",
+		"docgauge.humans":      "claimed",
 		"docgauge.exported_at": "2026-11-01T00:00:03.123456Z",
 	}, full.Metadata)
 	equal(t, "row groups", []int{1500}, full.RowGroups)
@@ -206,7 +207,7 @@ func TestPyarrow(t *testing.T) {
 	if len(empty.Rows) != 0 || empty.Metadata["docgauge.row_count"] != "0" {
 		t.Errorf("the empty window has %d rows, metadata %v", len(empty.Rows), empty.Metadata)
 	}
-	equal(t, "totals", [][]string{{"prj_a", "day", "2026-10-01", "2026-10-02", "3000", "300", "3150", "3", "False",
-		"False", "2026-11-01 00:00:03.123456+00:00", "1500"}}, totals.Rows)
-	equal(t, "page_count of totals only", "-1", only.Rows[0][11])
+	equal(t, "totals", [][]string{{"prj_a", "day", "2026-10-01", "2026-10-02", "3000", "300", "3150", "claimed", "3",
+		"False", "False", "2026-11-01 00:00:03.123456+00:00", "1500"}}, totals.Rows)
+	equal(t, "page_count of totals only", "-1", only.Rows[0][12])
 }

@@ -184,14 +184,14 @@ func (r reader) Rows(key analytics.Key) (rows []analytics.Record, revs []analyti
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
-	result, err := r.Query(context.Background(), "SELECT human, ai, total, page_count, revision, settled, verified, "+
-		"exported_at FROM docgauge_totals WHERE "+ofWindow, keyValues(key)...)
+	result, err := r.Query(context.Background(), "SELECT human, ai, total, humans, page_count, revision, settled, "+
+		"verified, exported_at FROM "+datasets[key.Report].windows.name+" WHERE "+ofWindow, keyValues(key)...)
 	if err != nil {
 		return nil, err
 	}
 	rev := analytics.Revision{Key: key}
-	_, err = pgx.ForEachRow(result, []any{&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
-		&rev.Settled, &rev.Verified, &rev.ExportedAt}, func() error {
+	_, err = pgx.ForEachRow(result, []any{&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Humans, &rev.Rows,
+		&rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt}, func() error {
 		rev.ExportedAt = rev.ExportedAt.UTC()
 		revs = append(revs, rev)
 		return nil

@@ -76,7 +76,7 @@ func TestManyPages(t *testing.T) {
 	s, r := newSink(t, serverOf(t, debian))
 	shows(t, s, r, seal(1, 0))
 	r.must(`INSERT INTO docgauge_totals SELECT 'p' || n / 1000, 'day', DATE '2020-01-01' + n, DATE '2020-01-02' + n,
-		1, 1, 1, 0, 1, true, true, now() FROM generate_series(1, 3 * 1000 + 7) n`)
+		1, 1, 1, '', 0, 1, true, true, now() FROM generate_series(1, 3 * 1000 + 7) n`)
 	seen := map[analytics.Key]bool{}
 	for rev, err := range s.Revisions(t.Context()) {
 		if err != nil || seen[rev.Key] {

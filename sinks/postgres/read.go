@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -75,7 +74,7 @@ func (ses *session) list(ctx context.Context, scope sinks.Scope) iter.Seq2[analy
 			AND ($6::text[] IS NULL OR granularity = ANY($6))
 			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`,
 			keyColumns, revisionColumns, ses.in(ses.of.windows.name), windowsAtOnce,
-			names(append(slices.Clone(ses.of.totals), ses.of.count)))
+			names(ses.of.shown()))
 		after := []any{"", "", "0001-01-01", "0001-01-01"}
 		for {
 			page, err := ses.page(ctx, query, append(after, w.projects, w.granularities, w.from, w.to)...)
@@ -147,7 +146,7 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 		if !ses.of.shape.Site {
 			into = rev.Totals.Pointers()
 		}
-		into = append(into, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)
+		into = append(into, &rev.Humans, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)
 		err = row.Scan(key.Into(into...)...)
 		rev.Key, rev.ExportedAt = key.Key(), rev.ExportedAt.UTC()
 		return rev, err

@@ -119,8 +119,8 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 		return fmt.Errorf("%d rows of the former revision are still there after DELETE: %s", left,
 			hintTriggers(ses.of.rows.name))
 	})
-	of := map[string]any{ses.of.count.name: rev.Rows, "revision": rev.Number, "settled": rev.Settled,
-		"verified": rev.Verified, "exported_at": rev.ExportedAt}
+	of := map[string]any{ses.of.count.name: rev.Rows, humansColumn.name: string(rev.Humans),
+		"revision": rev.Number, "settled": rev.Settled, "verified": rev.Verified, "exported_at": rev.ExportedAt}
 	if !ses.of.shape.Site {
 		for i, n := range rev.Totals.Values() {
 			of[analytics.TotalsNames()[i]] = n

@@ -66,8 +66,9 @@ func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, w sinks.Se
 // shownRow is a row with its revision columns.
 type shownRow struct {
 	row               analytics.Record
-	whole             []byte // path_bytes
-	count             int64  // of the window
+	whole             []byte           // path_bytes
+	humans            analytics.Humans // of the window, as count
+	count             int64
 	number            int32
 	settled, verified bool
 	exported          time.Time
@@ -90,11 +91,11 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 	for _, c := range ses.of.own {
 		ofWindow = append(ofWindow, ses.of.windows.orZero(c))
 	}
-	rows, err := ses.query(ctx, ses.pool, fmt.Sprintf(`SELECT path, %[7]s, path_bytes, count, %[1]s FROM (
-			SELECT 0 AS part, '' COLLATE "C" AS path, %[6]s, NULL::bytea AS path_bytes, %[8]s AS count, %[1]s
+	rows, err := ses.query(ctx, ses.pool, fmt.Sprintf(`SELECT path, %[7]s, path_bytes, humans, count, %[1]s FROM (
+			SELECT 0 AS part, '' COLLATE "C" AS path, %[6]s, NULL::bytea AS path_bytes, humans, %[8]s AS count, %[1]s
 				FROM %[2]s WHERE %[3]s
 			UNION ALL
-			SELECT CASE path WHEN '' THEN 1 ELSE 2 END, path, %[7]s, path_bytes, 0, %[1]s FROM %[4]s WHERE %[3]s
+			SELECT CASE path WHEN '' THEN 1 ELSE 2 END, path, %[7]s, path_bytes, '', 0, %[1]s FROM %[4]s WHERE %[3]s
 		) both_tables ORDER BY part%[5]s`,
 		revisionColumns, ses.in(ses.of.windows.name), where, ses.in(ses.of.rows.name), order, strings.Join(ofWindow, ", "),
 		names(ses.of.own), ses.of.count.name), keyValues(key)...)
@@ -105,7 +106,8 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 	var r shownRow
 	fields := ses.of.shape.Fields(&r.row)
 	path := fields.Texts[0]
-	into := slices.Concat(fields.All(), []any{&r.whole, &r.count, &r.number, &r.settled, &r.verified, &r.exported})
+	into := slices.Concat(fields.All(), []any{&r.whole, &r.humans, &r.count, &r.number, &r.settled, &r.verified,
+		&r.exported})
 	next := func() error {
 		err := rows.Scan(into...)
 		if r.whole != nil {
@@ -119,8 +121,8 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 	if err := next(); err != nil {
 		return err
 	}
-	rev := analytics.Revision{Key: key, Number: r.number, Settled: r.settled, Verified: r.verified, Rows: r.count,
-		ExportedAt: r.exported.UTC()}
+	rev := analytics.Revision{Key: key, Number: r.number, Settled: r.settled, Verified: r.verified, Humans: r.humans,
+		Rows: r.count, ExportedAt: r.exported.UTC()}
 	if !ses.of.shape.Site {
 		rev.Totals = r.row.Counts.Totals()
 	}

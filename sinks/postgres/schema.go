@@ -108,6 +108,12 @@ type dataset struct {
 	count   column   // of windows: Revision.Rows
 }
 
+// humansColumn is a column of windows.
+var humansColumn = column{"humans", "text", textColumn}
+
+// shown are the columns of windows between those of the key and of the reading.
+func (d *dataset) shown() []column { return slices.Concat(d.totals, []column{humansColumn, d.count}) }
+
 // tables are those that a migration makes.
 func (d *dataset) tables() []table { return []table{d.rows, d.windows} }
 
@@ -145,8 +151,9 @@ func newDataset(report analytics.Report) *dataset {
 	}
 	ofWindows = append(ofWindows, "COLUMN %s."+d.count.name+" IS 'Rows of the window in "+name+
 		" that have a path; -1 if only totals were read.'")
-	d.windows = table{windows, slices.Concat(windowColumns, d.totals, []column{d.count}, readingColumns), keyColumns,
-		ofWindows}
+	ofWindows = append(ofWindows, "COLUMN %s.humans IS 'Which readers that call themselves browsers count as human: "+
+		"claimed (all), confirmed (those with evidence); empty where the service does not say.'")
+	d.windows = table{windows, slices.Concat(windowColumns, d.shown(), readingColumns), keyColumns, ofWindows}
 	return d
 }
 

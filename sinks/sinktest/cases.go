@@ -68,7 +68,7 @@ func testOddRows(s *suite) {
 	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), List(rows...))))
 
 	rev := Revision(s.key("prj_a", 0), math.MaxInt32)
-	if s.report != analytics.AgentsReport {
+	if !s.report.Shape().Site {
 		rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
 	}
 	s.shows(s.replace(Seal(s, rev, List(
@@ -132,8 +132,13 @@ func testNeighbours(s *suite) {
 // counts that contradict each other.
 func testNames(s *suite) {
 	for day, contradicts := range []bool{false, true} {
-		rows := []analytics.AgentRow{{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true, Visitors: 3,
-			Requests: 9}}
+		var rows []analytics.AgentRow
+		for _, path := range []string{"", "/a", "/a\x00", `/\ud800`} {
+			for i, agent := range []string{analytics.BrowserAgent, analytics.UnconfirmedAgent} {
+				rows = append(rows, analytics.AgentRow{Path: path, Agent: agent, Class: "human", Audience: analytics.Human,
+					Found: true, Visitors: 3 + int64(i), Requests: 9})
+			}
+		}
 		for _, name := range []string{"Claude-User", " ", "'; DROP TABLE x--", `a\b\'`, "日本語🦊", "\n\t", "NULL", `\N`,
 			strings.Repeat("x", 200)} {
 			for _, audience := range []analytics.Audience{analytics.AI, "neither"} {
@@ -173,7 +178,7 @@ func testNames(s *suite) {
 func testBeside(s *suite) {
 	windows := map[analytics.Key]sinks.Sealed{}
 	for number := range int32(2) {
-		for _, report := range analytics.Reports {
+		for _, report := range forms {
 			for day := range 2 {
 				w := Seal(s, Revision(Of(report, Key("prj_a", day)), number+1), pagesOf(int(9-number), number))
 				windows[w.Revision().Key] = s.replace(w)
@@ -338,7 +343,7 @@ func (s *suite) inspectsParts(committed []analytics.Key) {
 		{Keys: two, Projects: []string{"prj_a"}},
 		{Keys: map[analytics.Key]bool{}},
 	} {
-		scope.Rows = (s.report == analytics.AgentsReport) == (i%2 == 0)
+		scope.Rows = s.report.Shape().Site == (i%2 == 0)
 		got := s.inspected(scope)
 		for _, key := range committed {
 			if _, yielded := got[key]; yielded != scope.Has(key) {

@@ -66,8 +66,8 @@ func (w Window) Open() (io.ReadCloser, error) { return nil, errors.New("a window
 
 // Rows yields the rows.
 func (w Window) Rows() iter.Seq2[analytics.Record, error] {
-	if w.Rev.Report == analytics.AgentsReport {
-		return analytics.Records(w.agents())
+	if w.Rev.Report.Shape().Site {
+		return rowsLike(w.Rev.Report, w.agents())
 	}
 	return analytics.Records(w.visitors())
 }

@@ -9,6 +9,7 @@ package sinktest
 import (
 	"fmt"
 	"iter"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -34,16 +35,25 @@ type Reader interface {
 	Totals(analytics.Key) ([]analytics.Revision, error)
 }
 
+// forms are one report with totals beside its rows, and one with rows of the site.
+var forms = []analytics.Report{analytics.VisitorsReport, analytics.AgentsReport}
+
 // Run runs the contract. Each call of open returns another empty sink with the option Reports.
-// The cases run for windows of visitors in a sink without that option, and for windows of agents in one with it.
+// The cases run for windows of visitors in a sink without that option, and for windows of agents in one with it; some of
+// them run for all other reports too.
 func Run(t *testing.T, open func(t *testing.T, reports ...analytics.Report) (sinks.Sink, Reader)) {
-	run(t, open, func(int) []analytics.Report { return analytics.Reports })
+	run(t, open, func(turn int) []analytics.Report {
+		if cases[turn].every {
+			return analytics.Reports
+		}
+		return forms
+	})
 }
 
 // RunMixed runs each case once: for windows of visitors and of agents by turns. It is for one more
 // server or store of a sink that passes Run.
 func RunMixed(t *testing.T, open func(t *testing.T, reports ...analytics.Report) (sinks.Sink, Reader)) {
-	run(t, open, func(turn int) []analytics.Report { return analytics.Reports[turn%2 : turn%2+1] })
+	run(t, open, func(turn int) []analytics.Report { return forms[turn%2 : turn%2+1] })
 }
 
 func run(t *testing.T, open func(*testing.T, ...analytics.Report) (sinks.Sink, Reader),
@@ -59,7 +69,7 @@ func run(t *testing.T, open func(*testing.T, ...analytics.Report) (sinks.Sink, R
 			if report == analytics.VisitorsReport {
 				one(c.name, report, c.test)
 			} else {
-				one("agents/"+c.name, report, c.test, report)
+				one(report.String()+"/"+c.name, report, c.test, report)
 			}
 		}
 	}
@@ -68,22 +78,23 @@ func run(t *testing.T, open func(*testing.T, ...analytics.Report) (sinks.Sink, R
 }
 
 var cases = []struct {
-	name string
-	test func(*suite)
+	name  string
+	test  func(*suite)
+	every bool // report
 }{
-	{"replace", testReplace},
-	{"totals only", testTotalsOnly},
-	{"odd rows", testOddRows},
-	{"many rows", testManyRows},
-	{"many windows at once", testManyWindows},
-	{"neighbours", testNeighbours},
-	{"reader during replace", testReaderDuringReplace},
-	{"cancelled", testCancelled},
-	{"broken rows", testBrokenRows},
-	{"damaged file", testDamagedFile},
-	{"revisions", testRevisions},
-	{"reading", testReading},
-	{"check, collect and close", testUpkeep},
+	{"replace", testReplace, true},
+	{"totals only", testTotalsOnly, true},
+	{"odd rows", testOddRows, false},
+	{"many rows", testManyRows, false},
+	{"many windows at once", testManyWindows, false},
+	{"neighbours", testNeighbours, false},
+	{"reader during replace", testReaderDuringReplace, false},
+	{"cancelled", testCancelled, false},
+	{"broken rows", testBrokenRows, false},
+	{"damaged file", testDamagedFile, false},
+	{"revisions", testRevisions, false},
+	{"reading", testReading, true},
+	{"check, collect and close", testUpkeep, false},
 }
 
 // suite is one empty sink under test, with windows of a report.
@@ -174,7 +185,7 @@ func carriedDiffer(rev analytics.Revision, rows int, carried []analytics.Revisio
 
 // bare is rev as far as the columns of a visitors row have it.
 func bare(rev analytics.Revision) analytics.Revision {
-	rev.Totals, rev.Rows = analytics.Totals{}, 0
+	rev.Totals, rev.Humans, rev.Rows = analytics.Totals{}, "", 0
 	return rev
 }
 
@@ -210,14 +221,14 @@ func Of(report analytics.Report, key analytics.Key) analytics.Key {
 	return key
 }
 
-// Seal writes rev and rows to a window file in a temporary directory. A window of agents gets
-// rows that are made of those.
+// Seal writes rev and rows to a window file in a temporary directory. A window of another report than visitors gets rows
+// that are made of those.
 func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) *archive.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "window")
 	records := analytics.Records(rows)
-	if rev.Report == analytics.AgentsReport {
-		records = analytics.Records(agentsOf(rev, rows))
+	if rev.Report.Shape().Site {
+		records = rowsLike(rev.Report, agentsOf(rev, rows))
 	}
 	_, err := archive.Write(path, rev, records)
 	Check(t, err)
@@ -237,9 +248,26 @@ func Key(project string, day int) analytics.Key {
 func siteAgents(number int32, rows int64) []analytics.AgentRow {
 	n := int64(number)
 	return []analytics.AgentRow{
-		{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Found: true, Visitors: n, Requests: n + rows},
-		{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: n, Requests: n + rows},
+		{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Found: true, Visitors: n, Requests: n + rows,
+			Markdown: n, Bytes: math.MaxInt64},
+		{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: n, Requests: n + rows, Bytes: -1},
 	}
+}
+
+// rowsLike yields rows of agents as rows of a report with rows of the site.
+func rowsLike(report analytics.Report, rows iter.Seq2[analytics.AgentRow, error]) iter.Seq2[analytics.Record, error] {
+	if report != analytics.SourcesReport {
+		return analytics.Records(rows)
+	}
+	return analytics.Records(func(yield func(analytics.SourceRow, error) bool) {
+		for r, err := range rows {
+			agent := map[analytics.Audience]string{analytics.AI: analytics.BrowserAgent, "neither": analytics.UnconfirmedAgent}
+			if !yield(analytics.SourceRow{Path: r.Path, Source: r.Agent, Class: r.Class, Agent: agent[r.Audience],
+				Visitors: r.Visitors, Requests: r.Requests}, err) {
+				return
+			}
+		}
+	})
 }
 
 // agentsOf are rows of a window of agents: those of the site, and one for each row with a path.
@@ -269,7 +297,7 @@ func agentsOf(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) iter
 func Revision(key analytics.Key, number int32) analytics.Revision {
 	n := int64(number)
 	totals := analytics.Totals{Human: 1000 * n, AI: 100 * n, Total: 1050 * n}
-	if key.Report == analytics.AgentsReport {
+	if key.Report.Shape().Site {
 		totals = analytics.Totals{} // are rows
 	}
 	return analytics.Revision{
@@ -278,6 +306,7 @@ func Revision(key analytics.Key, number int32) analytics.Revision {
 		Settled:    number%2 == 0,
 		Verified:   number%3 != 0,
 		Totals:     totals,
+		Humans:     [...]analytics.Humans{analytics.Claimed, analytics.Confirmed, ""}[number%3],
 		ExportedAt: time.Date(2026, 11, 1, 0, 0, int(number), 123_456_000, time.UTC),
 	}
 }

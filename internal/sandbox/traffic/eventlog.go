@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -187,6 +189,9 @@ func (c *logContent) add(line []byte) error {
 	if a := agents.Builtin().Match(e.Agent); e.Agent != "" && (a == nil || a.Class == agents.Unknown) {
 		return fmt.Errorf("agent %.140q: is not in the table of docgauge site agents", e.Agent)
 	}
+	if e.Bytes != nil && *e.Bytes > math.MaxInt32 {
+		return fmt.Errorf("bytes %d: want at most %d in a sandbox", *e.Bytes, math.MaxInt32)
+	}
 	t, ok := c.projects[e.Project]
 	if !ok {
 		return fmt.Errorf("project %.140q: is not served; want one of the sandbox's projects, or no project", e.Project)
@@ -257,5 +262,19 @@ func (t *logTraffic) add(e logs.Event, at time.Time, lateDays int) {
 	}
 	t.first, t.end = min(t.first, d), max(t.end, d+1)
 	second := uint32(at.Unix() - d.Time().Unix())
-	t.days[d] = append(t.days[d], event{who, page, second, arrival(second, luck(e), lateDays), agent})
+	event := event{who: who, page: page, at: second, arrival: arrival(second, luck(e), lateDays), agent: agent,
+		bytes: facts.Unsaid}
+	if e.Bytes != nil {
+		event.bytes = int32(*e.Bytes)
+	}
+	if e.Kind == "human" {
+		event.source = sourceNumber(e.Referrer, e.Path)
+	}
+	if e.Evidence {
+		event.flags |= evidence
+	}
+	if e.Markdown {
+		event.flags |= markdown
+	}
+	t.days[d] = append(t.days[d], event)
 }

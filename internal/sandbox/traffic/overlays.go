@@ -68,7 +68,9 @@ func (t driftTraffic) day(d analytics.Date) []event {
 			continue
 		}
 		visitor := uint32(t.Traffic.visitors() + i)
-		day = append(day, event{who: visitor<<1 | e.kind, page: uint32(i / 2 % len(t.Paths()))})
+		drifted := event{who: visitor<<1 | e.kind, page: uint32(i / 2 % len(t.Paths()))}
+		drifted.plain()
+		day = append(day, drifted)
 	}
 	return day
 }
@@ -111,10 +113,12 @@ func (t movingTraffic) day(d analytics.Date) []event {
 		}
 		for range 1 + r.IntN(maxPagesRead) {
 			popular := r.Float64()
-			day = append(day, event{
+			e := event{
 				who: visitor<<1 | kind, page: uint32(popular * popular * float64(len(t.Paths()))),
 				at: r.Uint32N(daySeconds), arrival: uint32(arrives - start),
-			})
+			}
+			e.plain()
+			day = append(day, e)
 		}
 		visitor++
 	}

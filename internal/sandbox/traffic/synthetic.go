@@ -30,6 +30,7 @@ type Website struct {
 	sessions int // of a usual day
 	ring     int // visitor numbers in use
 	lateDays int
+	forged   float64
 	seed     uint64
 	days     *Cache[dayKey, []event]
 }
@@ -39,7 +40,7 @@ type dayKey struct {
 	date    analytics.Date
 }
 
-// maxCachedEvents limits the cache of days: 80 MiB.
+// maxCachedEvents limits the cache of days: 96 MiB.
 const maxCachedEvents = 4 << 20
 
 // Options describe the synthetic site.
@@ -48,12 +49,14 @@ type Options struct {
 	Pages     int
 	LateDays  int  // one event in twenty arrives late, by at most so many days
 	IsGrowing bool // readers, pages and agents change over the months; else the site is steady
+	// Forged is the share of the people, from 0 to 1, that are programs under a browser's name.
+	Forged float64
 }
 
 // NewWebsite returns a synthetic site.
 func NewWebsite(o Options) *Website {
 	s := &Website{
-		Pages: docPaths(o.Pages), seed: o.Seed, lateDays: o.LateDays,
+		Pages: docPaths(o.Pages), seed: o.Seed, lateDays: o.LateDays, forged: o.Forged,
 		sessions: max(leastSessions, int(sessionsPerPage*float64(o.Pages))),
 		days:     NewCache[dayKey](maxCachedEvents, func(e []event) int { return len(e) }),
 	}
@@ -119,7 +122,7 @@ func (s *Synthetic) session(events []event, d analytics.Date, shares []float64, 
 	if share < 1 { // people read around noon, agents at any hour
 		at = (at + r.Uint32N(daySeconds)) / 2
 	}
-	for {
+	for isFirst := true; ; isFirst = false {
 		kind := uint32(human)
 		if r.Float64() < share {
 			kind = ai
@@ -129,6 +132,7 @@ func (s *Synthetic) session(events []event, d analytics.Date, shares []float64, 
 		if kind == ai {
 			e.agent = assistantOf(visitor, s.Pages[page], s.course.coding(d))
 		}
+		s.complete(&e, d, isFirst)
 		events = append(events, e)
 		if r.Float64() >= goOn {
 			return events
@@ -144,8 +148,9 @@ func (s *Synthetic) beside(d analytics.Date) (events []event) {
 	r := rand.New(rand.NewChaCha8(sha256.Sum256(append(seed[:], "beside"...))))
 	add := func(visitor, page uint32, agent uint16) {
 		at := r.Uint32N(daySeconds)
-		events = append(events, event{who: visitor<<1 | ai, page: page, agent: agent, at: at,
-			arrival: arrival(at, r.Uint32(), s.lateDays)})
+		e := event{who: visitor<<1 | ai, page: page, agent: agent, at: at, arrival: arrival(at, r.Uint32(), s.lateDays)}
+		s.complete(&e, d, true)
+		events = append(events, e)
 	}
 	volume := s.course.volume(d)
 	for _, c := range crawlers {

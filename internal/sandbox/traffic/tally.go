@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -20,11 +21,40 @@ type Visitors struct {
 }
 
 // CountVisitors counts the distinct visitors of t in w among the events that arrived up
-// to horizon.
-func CountVisitors(t Traffic, w Interval, horizon int64) Visitors {
+// to horizon. Unconfirmed people count if humans says that whoever claims to be human does.
+func CountVisitors(t Traffic, w Interval, horizon int64, humans analytics.Humans) Visitors {
 	var counter facts.Counter
-	eachEvent(t, w, horizon, t.day, func(e event) { counter.Add(e.who, int(e.page)) })
+	counts := func(event) bool { return true }
+	if humans == analytics.Confirmed {
+		shown := confirmed(t, w, horizon)
+		counts = func(e event) bool { return e.who&1 == ai || shown.has(e.who>>1) }
+	}
+	eachEvent(t, w, horizon, t.day, func(e event) {
+		if counts(e) {
+			counter.Add(e.who, int(e.page))
+		}
+	})
 	return Visitors{counter.Site(), counter.Rows(t.Paths())}
+}
+
+// visitorSet is a set of visitors, by number.
+type visitorSet []uint64
+
+func (s visitorSet) has(visitor uint32) bool { return s[visitor/64]>>(visitor%64)&1 == 1 }
+
+// confirmed returns the visitors with evidence in the epoch of w and before its end.
+func confirmed(t Traffic, w Interval, horizon int64) visitorSet {
+	shown := make(visitorSet, t.visitors()/64+1)
+	if first, _ := t.Bounds(); w.From < first.Time().Unix() {
+		w.From = first.Time().Unix()
+	}
+	w.From = facts.EpochOf(analytics.DateOf(time.Unix(w.From, 0))).From().Time().Unix()
+	eachEvent(t, w, horizon, t.day, func(e event) {
+		if e.flags&evidence != 0 {
+			shown[e.who>>1/64] |= 1 << (e.who >> 1 % 64)
+		}
+	})
+	return shown
 }
 
 // eachEvent calls do with the events of days that are in w and arrived up to horizon.
@@ -52,8 +82,8 @@ func eachEvent(t Traffic, w Interval, horizon int64, day func(analytics.Date) []
 type Agents struct{ Totals, Rows []analytics.AgentRow }
 
 // CountAgents counts the agents of t as CountVisitors counts visitors.
-func CountAgents(t Traffic, w Interval, horizon int64) Agents {
-	whole, pages := newAgentCounter(), newAgentCounter()
+func CountAgents(t Traffic, w Interval, horizon int64, humans analytics.Humans) Agents {
+	whole, pages := newRowCounter[analytics.AgentRow](), newRowCounter[analytics.AgentRow]()
 	networks := map[string]map[uint32]bool{} // of paths that are not there
 	paths := slices.Concat(t.Paths(), t.missing())
 	all := t.agents()
@@ -61,7 +91,7 @@ func CountAgents(t Traffic, w Interval, horizon int64) Agents {
 		row := analytics.AgentRow{Agent: by.Token, Class: string(by.Class), Audience: audience, Found: true}
 		path := paths[e.page]
 		if row.Found = int(e.page) < len(t.Paths()); row.Found {
-			whole.add(row, e.who)
+			addRequest(whole.add(row, e.who), e)
 		} else {
 			if networks[path] == nil {
 				networks[path] = map[uint32]bool{}
@@ -69,7 +99,7 @@ func CountAgents(t Traffic, w Interval, horizon int64) Agents {
 			networks[path][e.who>>1/perNetwork] = true
 		}
 		row.Path = path
-		pages.add(row, e.who)
+		addRequest(pages.add(row, e.who), e)
 	}
 	by := func(e event) agents.Agent {
 		if e.agent == 0 {
@@ -77,45 +107,125 @@ func CountAgents(t Traffic, w Interval, horizon int64) Agents {
 		}
 		return all[e.agent-1]
 	}
+	shown := confirmed(t, w, horizon)
 	eachEvent(t, w, horizon, t.day, func(e event) {
-		if e.who&1 == human {
-			add(e, agents.Browser, analytics.Human)
-		} else {
+		switch {
+		case e.who&1 == ai:
 			add(e, by(e), analytics.AI)
+		case shown.has(e.who >> 1):
+			add(e, agents.Browser, analytics.Human)
+		case humans == analytics.Confirmed:
+			add(e, agents.Unconfirmed, agents.Neither)
+		default:
+			add(e, agents.Unconfirmed, analytics.Human)
 		}
 	})
 	eachEvent(t, w, horizon, t.beside, func(e event) {
 		a := by(e)
 		add(e, a, agents.Audience(&a, true))
 	})
-	return Agents{whole.rows(), slices.DeleteFunc(pages.rows(), func(r analytics.AgentRow) bool {
+	set := func(row *analytics.AgentRow, visitors int64) { row.Visitors = visitors }
+	compare := analytics.AgentRow.Compare
+	return Agents{whole.rows(set, compare), slices.DeleteFunc(pages.rows(set, compare), func(r analytics.AgentRow) bool {
 		return !r.Found && len(networks[r.Path]) < 2
 	})}
 }
 
-// agentCounter counts the readers and requests of rows without numbers.
-type agentCounter struct {
-	part    map[analytics.AgentRow]int
-	counted []analytics.AgentRow // by part; Requests grow
+// addRequest adds a request to its row.
+func addRequest(row *analytics.AgentRow, e event) {
+	row.Requests++
+	if e.flags&markdown != 0 {
+		row.Markdown++
+	}
+	if e.bytes == facts.Unsaid || row.Bytes == facts.Unsaid {
+		row.Bytes = facts.Unsaid
+	} else {
+		row.Bytes += int64(e.bytes)
+	}
+}
+
+// Sources is the whole answer about where people came from: totals by source and agent, and rows in this order.
+type Sources struct{ Totals, Rows []analytics.SourceRow }
+
+// CountSources counts the sources of t as CountVisitors counts visitors.
+func CountSources(t Traffic, w Interval, horizon int64) Sources {
+	whole, pages := newRowCounter[analytics.SourceRow](), newRowCounter[analytics.SourceRow]()
+	paths := t.Paths()
+	shown := confirmed(t, w, horizon)
+	eachEvent(t, w, horizon, t.day, func(e event) {
+		if e.who&1 == ai {
+			return
+		}
+		from, by := sources[e.source], agents.Unconfirmed
+		if shown.has(e.who >> 1) {
+			by = agents.Browser
+		}
+		row := analytics.SourceRow{Source: from.Name, Class: from.Class, Agent: by.Token}
+		whole.add(row, e.who).Requests++
+		row.Path = paths[e.page]
+		pages.add(row, e.who).Requests++
+	})
+	set := func(row *analytics.SourceRow, visitors int64) { row.Visitors = visitors }
+	return Sources{whole.rows(set, analytics.SourceRow.Compare), pages.rows(set, analytics.SourceRow.Compare)}
+}
+
+// rowCounter counts the readers of rows, which have no numbers but those of their requests.
+type rowCounter[R comparable] struct {
+	part    map[R]int
+	counted []R // by part
 	counter facts.Counter
 }
 
-func newAgentCounter() *agentCounter { return &agentCounter{part: map[analytics.AgentRow]int{}} }
+func newRowCounter[R comparable]() *rowCounter[R] { return &rowCounter[R]{part: map[R]int{}} }
 
-func (c *agentCounter) add(row analytics.AgentRow, who facts.Who) {
+// add adds a request of a reader to a row without numbers, and returns the row with them.
+func (c *rowCounter[R]) add(row R, who facts.Who) *R {
 	i, known := c.part[row]
 	if !known {
 		i = len(c.counted)
 		c.part[row], c.counted = i, append(c.counted, row)
 	}
-	c.counted[i].Requests++
 	c.counter.Add(who, i)
+	return &c.counted[i]
 }
 
-func (c *agentCounter) rows() []analytics.AgentRow {
+// rows returns the rows in order; set gives one its readers.
+func (c *rowCounter[R]) rows(set func(row *R, visitors int64), compare func(a, b R) int) []R {
 	for i := range c.counted {
-		c.counted[i].Visitors = c.counter.Part(i).Total
+		set(&c.counted[i], c.counter.Part(i).Total)
 	}
-	slices.SortFunc(c.counted, analytics.AgentRow.Compare)
+	slices.SortFunc(c.counted, compare)
 	return c.counted
+}
+
+// Views is the whole answer about the requests of a window: of the site, and of each page, in the order of visitors.
+type Views struct {
+	Totals analytics.Totals
+	Rows   []analytics.ViewRow
+}
+
+// CountViews counts the views of t; people are always those who claim to be.
+func CountViews(t Traffic, w Interval, horizon int64) (all Views) {
+	pages := make([]analytics.ViewRow, len(t.Paths()))
+	eachEvent(t, w, horizon, t.day, func(e event) {
+		row := &pages[e.page]
+		row.Total++
+		all.Totals.Total++
+		if e.who&1 == human {
+			row.Human++
+			all.Totals.Human++
+		} else {
+			row.AI++
+			all.Totals.AI++
+		}
+	})
+	for i, row := range pages {
+		if row.Path = t.Paths()[i]; row.Total > 0 {
+			all.Rows = append(all.Rows, row)
+		}
+	}
+	slices.SortFunc(all.Rows, func(a, b analytics.ViewRow) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Path, b.Path))
+	})
+	return all
 }

@@ -1,6 +1,7 @@
 // Package traffic makes up the readers of a documentation site, or reads them from an event log, and counts them
 // exactly: the events of a day are made when they are first asked for, overlays add latecomers, drift and the effects of
-// merges, and an answer counts distinct visitors. It knows nothing of requests, keys or jobs.
+// merges, and an answer counts distinct visitors. Some who claim to be people are programs, which never show evidence of
+// a browser; most people do on most days. It knows nothing of requests, keys or jobs.
 package traffic
 
 import (
@@ -23,7 +24,18 @@ type event struct {
 	arrival uint32
 	// agent is an index into the agents of the traffic, plus 1; 0 for none.
 	agent uint16
+	// source of a person's view is an index into sources.
+	source uint8
+	flags  uint8
+	bytes  int32 // sent; facts.Unsaid if that is not known
 }
+
+// The flags of events.
+const (
+	// evidence says that the visitor did then what browsers do: load a style sheet, ask whether a page has changed.
+	evidence = 1 << iota
+	markdown // answered as Markdown
+)
 
 const (
 	human = facts.Human

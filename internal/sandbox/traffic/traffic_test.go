@@ -1,16 +1,18 @@
 package traffic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
@@ -109,7 +111,7 @@ func TestCache(t *testing.T) {
 	}
 	ask(1)
 	ask(2)
-	if diff := cmp.Diff(map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 1, 6: 1}, computed); diff != "" {
+	if diff := gocmp.Diff(map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 1, 6: 1}, computed); diff != "" {
 		t.Error(diff)
 	}
 	if len(l.byKey) != 5 || l.recent.Len() != 5 || l.weight != 10 {
@@ -138,38 +140,82 @@ func TestCourses(t *testing.T) {
 	}
 }
 
-// bruteForce counts the agents of events: of the traffic, and beside it.
-func bruteForce(t Traffic, w analytics.Window) Agents {
-	readers := map[analytics.AgentRow]map[string]bool{} // without numbers
-	requests := map[analytics.AgentRow]int64{}
+// answers are all reports of a window.
+type answers struct {
+	Visitors Visitors
+	Agents   Agents
+	Sources  Sources
+	Views    Views
+}
+
+// bruteForce counts the events of days: of the traffic, and beside it.
+func bruteForce(t Traffic, w analytics.Window, humans analytics.Humans) (all answers) {
+	readers := map[any]map[string]bool{} // by rows without numbers
+	requests, markdowns, bytes := map[any]int64{}, map[any]int64{}, map[any]int64{}
 	networks := map[string]map[uint32]bool{}
-	add := func(r analytics.AgentRow, who string) {
+	add := func(r any, who string, e event) {
 		if readers[r] == nil {
 			readers[r] = map[string]bool{}
 		}
 		readers[r][who] = true
 		requests[r]++
+		bytes[r] += int64(e.bytes)
+		if e.flags&markdown != 0 {
+			markdowns[r]++
+		}
 	}
+	shown := map[uint32]bool{}
+	for d := analytics.NewDate(2026, w.From.Time().Month(), 1); d < w.To; d++ {
+		for _, e := range t.day(d) {
+			shown[e.who/2] = shown[e.who/2] || e.flags&evidence != 0
+		}
+	}
+	views := map[string]*analytics.ViewRow{"": {}}
 	paths := append(slices.Clone(t.Paths()), t.missing()...)
 	for d := w.From; d < w.To; d++ {
 		for i, e := range slices.Concat(t.day(d), t.beside(d)) {
-			visit := i < len(t.day(d))
+			visit, isHuman := i < len(t.day(d)), e.who%2 == 0
 			r := analytics.AgentRow{Path: paths[e.page], Agent: "unnamed", Class: "coding", Audience: analytics.AI,
 				Found: int(e.page) < len(t.Paths())}
+			who, from := fmt.Sprint(visit, e.who/2), sources[e.source]
 			if e.agent > 0 {
 				a := t.agents()[e.agent-1]
 				r.Agent, r.Class = a.Token, string(a.Class)
 				if !visit && (a.Class == agents.Search || a.Class == agents.Training) {
 					r.Audience = "neither"
 				}
-			} else if visit && e.who%2 == 0 {
+			} else if visit && isHuman {
 				r.Agent, r.Class, r.Audience = "browser", "human", analytics.Human
+				if !shown[e.who/2] {
+					r.Agent = "unconfirmed"
+					if humans == analytics.Confirmed {
+						r.Audience = "neither"
+					}
+				}
+				for _, path := range []string{"", r.Path} {
+					add(analytics.SourceRow{Path: path, Source: from.Name, Class: from.Class, Agent: r.Agent}, who, e)
+				}
 			}
-			who := fmt.Sprint(visit, e.who/2)
-			add(r, who)
+			if visit {
+				for _, path := range []string{"", r.Path} {
+					if views[path] == nil {
+						views[path] = &analytics.ViewRow{Path: path}
+					}
+					if views[path].Total++; isHuman {
+						views[path].Human++
+					} else {
+						views[path].AI++
+					}
+					if r.Audience != "neither" {
+						add([2]string{path, "any"}, who, e)
+						add([2]string{path, string(r.Audience)}, who, e)
+					}
+				}
+			}
+			add(r, who, e)
 			if r.Found {
 				r.Path = ""
-				add(r, who)
+				add(r, who, e)
 			} else {
 				if networks[r.Path] == nil {
 					networks[r.Path] = map[uint32]bool{}
@@ -178,36 +224,82 @@ func bruteForce(t Traffic, w analytics.Window) Agents {
 			}
 		}
 	}
-	var a Agents
-	for r, who := range readers {
-		n := requests[r]
-		r.Visitors, r.Requests = int64(len(who)), n
-		switch {
-		case r.Path == "":
-			a.Totals = append(a.Totals, r)
-		case r.Found || len(networks[r.Path]) > 1:
-			a.Rows = append(a.Rows, r)
+	for key, who := range readers {
+		n := int64(len(who))
+		switch r := key.(type) {
+		case analytics.AgentRow:
+			r.Visitors, r.Requests, r.Markdown, r.Bytes = n, requests[key], markdowns[key], bytes[key]
+			if r.Path == "" {
+				all.Agents.Totals = append(all.Agents.Totals, r)
+			} else if r.Found || len(networks[r.Path]) > 1 {
+				all.Agents.Rows = append(all.Agents.Rows, r)
+			}
+		case analytics.SourceRow:
+			r.Visitors, r.Requests = n, requests[key]
+			if r.Path == "" {
+				all.Sources.Totals = append(all.Sources.Totals, r)
+			} else {
+				all.Sources.Rows = append(all.Sources.Rows, r)
+			}
+		case [2]string:
+			if r[1] == "any" {
+				count := func(audience string) int64 { return int64(len(readers[[2]string{r[0], audience}])) }
+				totals := analytics.Totals{Human: count("human"), AI: count("ai"), Total: n}
+				if r[0] == "" {
+					all.Visitors.Totals = totals
+				} else {
+					all.Visitors.Rows = append(all.Visitors.Rows, analytics.Row{Path: r[0], Totals: totals})
+				}
+			}
 		}
 	}
-	slices.SortFunc(a.Totals, analytics.AgentRow.Compare)
-	slices.SortFunc(a.Rows, analytics.AgentRow.Compare)
-	return a
+	site := views[""]
+	all.Views.Totals = analytics.Totals{Human: site.Human, AI: site.AI, Total: site.Total}
+	delete(views, "")
+	for _, row := range views {
+		all.Views.Rows = append(all.Views.Rows, *row)
+	}
+	slices.SortFunc(all.Views.Rows, func(a, b analytics.ViewRow) int {
+		return cmp.Or(int(b.Total-a.Total), strings.Compare(a.Path, b.Path))
+	})
+	slices.SortFunc(all.Visitors.Rows, analytics.ByVisitors)
+	slices.SortFunc(all.Agents.Totals, analytics.AgentRow.Compare)
+	slices.SortFunc(all.Agents.Rows, analytics.AgentRow.Compare)
+	slices.SortFunc(all.Sources.Totals, analytics.SourceRow.Compare)
+	slices.SortFunc(all.Sources.Rows, analytics.SourceRow.Compare)
+	return all
 }
 
-// TestAgentsAreExact: whether the site grows or not, the report of agents counts exact sets.
-func TestAgentsAreExact(t *testing.T) {
-	for _, o := range []Options{{Pages: 640}, {Pages: 100, Seed: 3, IsGrowing: true}, {Pages: 30}} {
+// TestReportsAreExact: whether the site grows or not, each report counts exact sets, and people are at least the
+// confirmed and at most the claimed ones.
+func TestReportsAreExact(t *testing.T) {
+	for _, o := range []Options{{Pages: 200}, {Pages: 100, Seed: 3, IsGrowing: true, Forged: 0.3},
+		{Pages: 30, Forged: 0.95}} {
 		site := project(o, "prj_a", 120)
 		rng := rand.New(rand.NewPCG(1, 31))
-		for range 5 {
+		for range 3 {
 			from := analytics.NewDate(2026, 9, 10) + analytics.Date(rng.IntN(20))
 			w := analytics.Window{From: from, To: from + analytics.Date(1+rng.IntN(10))}
-			got := CountAgents(site, Interval{w.From.Time().Unix(), w.To.Time().Unix()}, w.To.Time().Unix())
-			if diff := cmp.Diff(bruteForce(site, w), got); diff != "" {
-				t.Errorf("%+v %s (-want, +got): %s", o, w, diff)
+			in, horizon := Interval{w.From.Time().Unix(), w.To.Time().Unix()}, w.To.Time().Unix()
+			var human [2]int64
+			for i, humans := range []analytics.Humans{analytics.Confirmed, analytics.Claimed} {
+				got := answers{CountVisitors(site, in, horizon, humans), CountAgents(site, in, horizon, humans),
+					CountSources(site, in, horizon), CountViews(site, in, horizon)}
+				if diff := gocmp.Diff(bruteForce(site, w, humans), got); diff != "" {
+					t.Errorf("%+v %s %s (-want, +got): %s", o, w, humans, diff)
+				}
+				human[i] = got.Visitors.Totals.Human
 			}
-			if !slices.IsSortedFunc(got.Rows, analytics.AgentRow.Compare) {
-				t.Error("the rows are not in order")
+			people := map[uint32]bool{}
+			for d := w.From; d < w.To; d++ {
+				for _, e := range site.day(d) {
+					if e.who&1 == 0 && !site.isForged(e.who>>1) {
+						people[e.who>>1] = true
+					}
+				}
+			}
+			if n := int64(len(people)); human[0] > n || n > human[1] || human[0]*10 < n*8 {
+				t.Errorf("%+v %s: %d confirmed, %d people, %d claimed", o, w, human[0], n, human[1])
 			}
 		}
 	}
@@ -245,7 +337,8 @@ func TestAppendedLinesAreReadAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	day := analytics.NewDate(2026, 10, 5)
-	got := CountVisitors(after, Interval{day.Time().Unix(), (day + 1).Time().Unix()}, (day + 1).Time().Unix()).Totals
+	end := (day + 1).Time().Unix()
+	got := CountVisitors(after, Interval{day.Time().Unix(), end}, end, analytics.Claimed).Totals
 	if got != (analytics.Totals{Human: 1, AI: 2, Total: 2}) || l.content != content || content.lines != 3 || reading != 2 ||
 		len(before.day(day)) != 1 {
 		t.Errorf("%+v: %d lines in reading %d; want the two new ones read alone", got, content.lines, reading)

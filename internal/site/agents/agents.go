@@ -50,6 +50,8 @@ type Agent struct {
 	Ranges string `json:"ranges,omitempty"`
 	// Source is the URL of what is known of the agent.
 	Source string `json:"source"`
+	// Visits is the name of the [Source] of the people whom its operator sends; empty for none.
+	Visits string `json:"visits,omitempty"`
 
 	// Listed marks a crawler of the public list, which is not in the table.
 	Listed bool `json:"-"`
@@ -59,8 +61,12 @@ type Agent struct {
 	order   int
 }
 
-// Browser is how people are shown among agents. [Table.Match] returns nil for them.
-var Browser = Agent{Token: "browser", Class: "human"}
+// Browser is how people are shown among agents, and Unconfirmed how clients that only claim to be browsers are.
+// [Table.Match] returns nil for both.
+var (
+	Browser     = Agent{Token: "browser", Class: "human"}
+	Unconfirmed = Agent{Token: "unconfirmed", Class: "human"}
+)
 
 // Unnamed is how a view of Markdown is shown that names no agent: coding agents use the user agents of
 // browsers.
@@ -160,13 +166,13 @@ const (
 	maxWord = 63
 	// maxProblems bounds the bad lines of a file that are listed: it may be another kind of file.
 	maxProblems = 50
-	columns     = "token, operator, class, hosted or anywhere, ranges or -, source"
+	columns     = "token, operator, class, hosted or anywhere, ranges or -, source; and perhaps visits"
 )
 
 // read reads the rows of a table: a row a line, with the columns token, operator, class, hosted or anywhere,
-// ranges (a file name, or -) and source (an https URL), separated by tabs. A token after ^ matches
-// only at the beginning of a user agent. Empty lines and lines that begin with # mean nothing. The
-// error names the bad lines with the file.
+// ranges (a file name, or -), source (an https URL) and, if there is one, visits (the name of a [Source]), separated
+// by tabs. A token after ^ matches only at the beginning of a user agent. Empty lines and lines that begin with # mean
+// nothing. The error names the bad lines with the file.
 func read(r io.Reader, name string) ([]Agent, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -206,13 +212,16 @@ func read(r io.Reader, name string) ([]Agent, error) {
 // parse returns the agent of a line, or what is wrong with the line.
 func parse(line string) (a Agent, problem string) {
 	cells := strings.Split(line, "\t")
-	if len(cells) != 6 {
+	if len(cells) != 6 && len(cells) != 7 {
 		return a, fmt.Sprintf("want 6 columns separated by tabs (%s), got %d", columns, len(cells))
 	}
 	for i, c := range cells {
 		cells[i] = strings.TrimSpace(c)
 	}
 	a = Agent{Token: cells[0], Operator: cells[1], Class: Class(cells[2]), Ranges: cells[4], Source: cells[5]}
+	if len(cells) == 7 {
+		a.Visits = cells[6]
+	}
 	a.Token, a.leading = strings.CutPrefix(a.Token, "^")
 	a.Hosted = cells[3] == "hosted"
 	if a.Ranges == "-" {
@@ -223,7 +232,7 @@ func parse(line string) (a Agent, problem string) {
 	case head == "" || len(head) > maxWord || !isWord(a.Token[len(a.Token)-1]) || !printable(a.Token):
 		problem = fmt.Sprintf("token %q: want a name that begins with a word of at most %d letters, digits, - and _ "+
 			"and ends with one", format.Cut(a.Token, 80), maxWord)
-	case Browser.sameToken(&a) || Unnamed.sameToken(&a) || unknown.sameToken(&a):
+	case slices.ContainsFunc([]*Agent{&Browser, &Unconfirmed, &Unnamed, unknown}, a.sameToken):
 		problem = fmt.Sprintf("token %s: is what docgauge calls those that have no name; want another", a.Token)
 	case a.Operator == "" || !printable(a.Operator):
 		problem = "the operator is missing, or not of plain characters: want a name, or - if nobody in particular"
@@ -238,6 +247,9 @@ func parse(line string) (a Agent, problem string) {
 			format.Cut(a.Ranges, 80))
 	case !strings.HasPrefix(a.Source, "https://") && !strings.HasPrefix(a.Source, "http://") || !printable(a.Source):
 		problem = fmt.Sprintf("source %q: want the URL of the page that says so", format.Cut(a.Source, 80))
+	case a.Visits != "" && !slices.ContainsFunc(sources().all[len(beforeTable):],
+		func(s *Source) bool { return s.Name == a.Visits }):
+		problem = fmt.Sprintf("visits %q: want the name of a source such as chatgpt, or no column", format.Cut(a.Visits, 80))
 	}
 	return a, problem
 }

@@ -58,6 +58,8 @@ type agentTotal struct {
 	Audience analytics.Audience `json:"audience"`
 	Visitors int64              `json:"visitors"`
 	Requests int64              `json:"requests"`
+	Markdown int64              `json:"markdown"`
+	Bytes    int64              `json:"bytes"`
 }
 
 // NewAgentsPage is as [NewPage].
@@ -65,9 +67,54 @@ func NewAgentsPage(totals, rows []analytics.AgentRow, limit, offset int, dataFro
 	rows, more := rowsOf(rows, limit, offset)
 	page := AgentsPage{[]agentTotal{}, rows, more, dataFrom}
 	for _, t := range totals {
-		page.Totals = append(page.Totals, agentTotal{t.Agent, t.Class, t.Audience, t.Visitors, t.Requests})
+		page.Totals = append(page.Totals, agentTotal{t.Agent, t.Class, t.Audience, t.Visitors, t.Requests, t.Markdown,
+			t.Bytes})
 	}
 	return page
+}
+
+// SourcesPage is the response body of the report of sources.
+type SourcesPage struct {
+	Totals  []sourceTotal         `json:"totals"`
+	Sources []analytics.SourceRow `json:"sources"`
+	HasMore bool                  `json:"hasMore"`
+	// DataFrom is as in [Page].
+	DataFrom *analytics.Date `json:"dataFrom"`
+}
+
+// sourceTotal is a source of the whole site.
+type sourceTotal struct {
+	Source   string `json:"source"`
+	Class    string `json:"class"`
+	Agent    string `json:"agent"`
+	Visitors int64  `json:"visitors"`
+	Requests int64  `json:"requests"`
+}
+
+// NewSourcesPage is as [NewPage].
+func NewSourcesPage(totals, rows []analytics.SourceRow, limit, offset int, dataFrom *analytics.Date) SourcesPage {
+	rows, more := rowsOf(rows, limit, offset)
+	page := SourcesPage{[]sourceTotal{}, rows, more, dataFrom}
+	for _, t := range totals {
+		page.Totals = append(page.Totals, sourceTotal{t.Source, t.Class, t.Agent, t.Visitors, t.Requests})
+	}
+	return page
+}
+
+// ViewsPage is the response body of the report of views.
+type ViewsPage struct {
+	Totals  analytics.Totals    `json:"totals"`
+	Views   []analytics.ViewRow `json:"views"`
+	HasMore bool                `json:"hasMore"`
+	// DataFrom is as in [Page].
+	DataFrom *analytics.Date `json:"dataFrom"`
+}
+
+// NewViewsPage is as [NewPage].
+func NewViewsPage(totals analytics.Totals, rows []analytics.ViewRow, limit, offset int, dataFrom *analytics.Date,
+) ViewsPage {
+	rows, more := rowsOf(rows, limit, offset)
+	return ViewsPage{totals, rows, more, dataFrom}
 }
 
 // rowsOf returns the rows of a page, never nil, and whether there are more.

@@ -63,8 +63,8 @@ func TestService(t *testing.T) {
 		path + "?limit=1": `{"totals":{"human":1,"ai":0,"total":1},"visitors":[{"path":"/a","human":1,"ai":0,"total":1}],` +
 			`"hasMore":true,"dataFrom":"2026-11-16"}`,
 		"/v1/analytics/prj/agents?limit=1&offset=1": `{"totals":[{"agent":"x","class":"coding","audience":"ai",` +
-			`"visitors":1,"requests":2}],"agents":[{"path":"/b","agent":"x","class":"coding","audience":"ai",` +
-			`"found":false,"visitors":1,"requests":1}],"hasMore":false,"dataFrom":null}`,
+			`"visitors":1,"requests":2,"markdown":0,"bytes":0}],"agents":[{"path":"/b","agent":"x","class":"coding","audience":"ai",` +
+			`"found":false,"visitors":1,"requests":1,"markdown":0,"bytes":0}],"hasMore":false,"dataFrom":null}`,
 		"/v1/analytics/prj/agents?limit=0": `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
 		"/v1/analytics/prj/other":          `{"error":"path \"/v1/analytics/prj/other\": not found"}`,
 		path + "?offset=2": `{"totals":{"human":1,"ai":0,"total":1},"visitors":[],"hasMore":false,` +

@@ -14,7 +14,7 @@ type exclusions struct {
 }
 
 // parseExclusions refuses an exclusion that no view can match.
-func parseExclusions(text string, not assets) (e exclusions, err error) {
+func parseExclusions(text string, not *assets) (e exclusions, err error) {
 	err = listed(text, func(part string) error {
 		agent, isAgent := strings.CutPrefix(part, "agent:")
 		switch {
@@ -27,7 +27,7 @@ func parseExclusions(text string, not assets) (e exclusions, err error) {
 				return fmt.Errorf("%.60q: matches no view: write a path without its query, and * only at the end", part)
 			case len(path) > maxPath:
 				return fmt.Errorf("%.60q…: matches no view: want a path of at most %d bytes", part, maxPath)
-			case !star && (not.have([]byte(path)) || not.haveFolder(path)):
+			case !star && (not.kindOf([]byte(path)) != isPage || not.haveFolder(path)):
 				return fmt.Errorf("%.60q: matches no view, because DOCGAUGE_SITE_ASSETS leaves it out already: remove it",
 					part)
 			}

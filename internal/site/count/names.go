@@ -63,10 +63,14 @@ type agentName struct {
 	hosted bool
 }
 
-// Vocabulary numbers the pages and agents in the views of all logs.
+// sourceName names a source of visits as the table had it when a view was read.
+type sourceName struct{ name, class string }
+
+// Vocabulary numbers the pages, agents and sources of visits in the views of all logs.
 type Vocabulary struct {
-	pages  names[pageName]
-	agents names[agentName]
+	pages   names[pageName]
+	agents  names[agentName]
+	sources names[sourceName]
 	// missed is the month of the first request for a missed path, by number. Clients can invent such paths
 	// for ever, so each month has a bound.
 	missed map[int32]facts.Epoch
@@ -123,7 +127,7 @@ func NewVocabulary() *Vocabulary {
 }
 
 // Restore adds the names that an earlier process has numbered, in this order.
-func (w *Vocabulary) Restore(pages []facts.Page, known []facts.Agent, projects []string) {
+func (w *Vocabulary) Restore(pages []facts.Page, known []facts.Agent, sources []facts.Referral, projects []string) {
 	for _, p := range pages {
 		w.count(p.Missed)
 		// The project is -1 if the settings no longer name it.
@@ -132,10 +136,15 @@ func (w *Vocabulary) Restore(pages []facts.Page, known []facts.Agent, projects [
 	for _, a := range known {
 		w.agents.add(agentName{a.Token, agents.Class(a.Class), a.Hosted})
 	}
+	for _, r := range sources {
+		w.sources.add(sourceName{r.Name, r.Class})
+	}
 }
 
-// After returns the names that follow the first so many pages and agents.
-func (w *Vocabulary) After(pages, agents int, projects []string) (p []facts.Page, a []facts.Agent) {
+// After returns the names that follow the first so many pages, agents and sources.
+func (w *Vocabulary) After(
+	pages, agents, sources int, projects []string,
+) (p []facts.Page, a []facts.Agent, r []facts.Referral) {
 	for i, name := range w.pages.all[pages:] {
 		number := int32(pages + i)
 		p = append(p, facts.Page{Number: number, Project: projects[name.project], Path: name.path,
@@ -145,7 +154,10 @@ func (w *Vocabulary) After(pages, agents int, projects []string) (p []facts.Page
 		a = append(a, facts.Agent{Number: int32(agents + i), Token: name.token, Class: string(name.class),
 			Hosted: name.hosted})
 	}
-	return p, a
+	for i, name := range w.sources.all[sources:] {
+		r = append(r, facts.Referral{Number: int32(sources + i), Name: name.name, Class: name.class})
+	}
+	return p, a, r
 }
 
 // count counts the name that is added next: a path missed in a month, or a page at 0.
@@ -154,6 +166,14 @@ func (w *Vocabulary) count(missed facts.Epoch) {
 	if missed != 0 {
 		w.missed[int32(len(w.pages.all))] = missed
 	}
+}
+
+// has reports whether a name has a number.
+func (w *Vocabulary) has(p pageName) bool {
+	w.pages.mu.Lock()
+	defer w.pages.mu.Unlock()
+	_, ok := w.pages.numbers[p]
+	return ok
 }
 
 // page returns the number of a page that a client reads. isOther: the number is for [otherPages],

@@ -30,35 +30,61 @@ const builtinAssets = ".css,.js,.mjs,.cjs,.map,.json,.xml,.rss,.atom,.wasm,.webm
 	"ads.txt,security.txt,humans.txt,_sources/,objects.inv,.buildinfo,.pagefind,.pf_meta,.pf_index,.pf_fragment," +
 	".pf_filter,.pf_sort,.data,_next/,_image,_ipx/,cdn-cgi/"
 
+// assetKind is what a path names by the name of its file.
+type assetKind uint8
+
+const (
+	isPage  assetKind = iota
+	isAsset           // no page
+	isProof           // no page, and browsers fetch it by themselves to show one
+)
+
+// proofs are the ends of files that browsers fetch by themselves to show a page.
+var proofs = strings.Split(".css,.js,.mjs,.cjs,.ico,.png,.jpg,.jpeg,.gif,.svg,.webp,.avif,.bmp,.woff,.woff2,.ttf,.otf,"+
+	".eot", ",")
+
 // assets says which paths are not pages.
 type assets struct {
-	names   map[string]bool
-	folders []string // between slashes
+	names   map[string]assetKind
+	begin   [256]bool // the first bytes of names that are no extensions
+	folders []string  // between slashes
 }
 
 func parseAssets(text string) assets {
-	a := assets{names: map[string]bool{}}
+	a := assets{names: map[string]assetKind{}}
 	for name := range strings.SplitSeq(cmp.Or(text, builtinAssets), ",") {
 		if name = strings.ToLower(strings.TrimSpace(name)); strings.HasSuffix(name, "/") {
 			a.folders = append(a.folders, "/"+strings.TrimLeft(name, "/"))
 		} else {
-			a.names[name] = true
+			a.add(name)
+		}
+	}
+	for _, end := range proofs {
+		if a.names[end] == isAsset {
+			a.names[end] = isProof
 		}
 	}
 	return a
 }
 
+func (a *assets) add(name string) {
+	a.names[name] = isAsset
+	if name != "" {
+		a.begin[name[0]] = true
+	}
+}
+
 // haveFolder reports whether a path without its query leads into a folder of assets.
-func (a assets) haveFolder(path string) bool {
+func (a *assets) haveFolder(path string) bool {
 	path = strings.ToLower(path)
 	return slices.ContainsFunc(a.folders, func(folder string) bool { return strings.Contains(path, folder) })
 }
 
-// have reports whether a path without its query names an asset by the name of its file.
-func (a assets) have(path []byte) bool {
+// kindOf returns what a path without its query names by the name of its file.
+func (a *assets) kindOf(path []byte) assetKind {
 	name := path[bytes.LastIndexByte(path, '/')+1:]
 	if len(name) == 0 || len(name) > 255 {
-		return false
+		return isPage
 	}
 	var buf [256]byte
 	lower := buf[:copy(buf[:], name)]
@@ -70,7 +96,15 @@ func (a assets) have(path []byte) bool {
 			dot = i
 		}
 	}
-	return dot >= 0 && a.names[string(lower[dot:])] || a.names[string(lower)]
+	if dot >= 0 {
+		if kind := a.names[string(lower[dot:])]; kind != isPage {
+			return kind
+		}
+	}
+	if !a.begin[lower[0]] {
+		return isPage
+	}
+	return a.names[string(lower)]
 }
 
 // markdownFiles are Markdown surfaces, beside every path that ends in .md or .mdx.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -175,9 +174,7 @@ func (r *Rules) Repeated(ctx context.Context, sources []logs.Source, now func() 
 		}
 	}
 	v, parser, found := NewViewer(r, NewVocabulary(), 0, (analytics.DateOf(now())+2).Time().Unix()), r.Parser(), NewRepeats()
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	v.Identify, v.Repeats = once(secret), found
+	v.Identify, v.Repeats = once(facts.ForgottenHash()), found
 	all := r.Projects(sources)
 	f, err := logs.NewFollower(files, nil, logs.FollowOptions{Now: now})
 	if err != nil {

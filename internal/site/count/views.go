@@ -13,6 +13,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,15 +52,24 @@ type Viewer struct {
 	// Identify sets the reader of a view whose day and project are known, from what tells readers apart.
 	Identify func(out *view, who []byte) Reason
 	From, To int64 // Unix seconds
+	// ShownFrom is the time from which on lines before From are evidence that their clients are browsers.
+	ShownFrom int64
 	// Fixed is the project of all lines; -1: each line says its project. Several says that a site has more projects.
 	Fixed   int32
 	Several bool
-	// All includes views by agents that are not readers, and missed paths.
+	// All includes views by agents that are not readers, and missed and redirected paths.
 	All bool
 	// Repeats says which views are compared with the views of other logs; nil: none.
 	Repeats *Repeats
-	// missed has the missed paths since the last batch.
+	// Sources says that views by people have the source that they come from.
+	Sources bool
+	// missed has the missed and redirected paths since the last batch, shown the evidence.
 	missed []view
+	shown  []facts.Shown
+	seen   *seen
+	// proofs has the kind of each evidence, of which byProof wants all kinds.
+	proofs  []proof
+	byProof bool
 	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
 	negotiated []negotiated
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
@@ -72,25 +82,29 @@ type Viewer struct {
 
 	// byUserAgent keeps the client of the present line in last.
 	byUserAgent bool
-	last        matchedAgent
+	last        *matchedAgent
 
-	targets map[string]target
-	clients map[string]matchedAgent
+	targets map[string]*target
+	clients map[string]*matchedAgent
 	accepts map[string]bool
+	sources []int32  // the numbers of sources by their index; -1: not yet known
 	current view     // of the present line; a local variable would be on the heap
+	proxied bool     // the client of the present line is known by its proxies
 	busiest *busiest // nil where no report is made
 	crowd   *crowd
 	scratch []byte
 }
 
 type target struct {
-	path     string // the key in the cache
 	page     string
 	markdown bool
 	asset    bool
 	excluded bool
 	number   int32 // of the page in the only project, -1 if not yet known
 }
+
+// proofTarget stands for all targets that browsers fetch by themselves to show a page.
+var proofTarget = &target{asset: true}
 
 type matchedAgent struct {
 	text     string // the user agent
@@ -105,10 +119,10 @@ const maxCached = 1 << 15
 
 // NewViewer returns a viewer of the lines from a time on and before another, in Unix seconds.
 func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
-	return &Viewer{Rules: r, words: words, From: from, To: to, Fixed: -1, Several: len(r.projects) > 0,
+	return &Viewer{Rules: r, words: words, From: from, To: to, ShownFrom: from, Fixed: -1, Several: len(r.projects) > 0,
 		Future:  math.MaxInt64,
-		targets: map[string]target{}, clients: map[string]matchedAgent{}, accepts: map[string]bool{},
-		crowd: &crowd{}}
+		targets: map[string]*target{}, clients: map[string]*matchedAgent{}, accepts: map[string]bool{},
+		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources()))}
 }
 
 // cached returns the value of a key, which it computes if the cache lacks it.
@@ -125,28 +139,39 @@ func cached[V any](cache map[string]V, key []byte, compute func(string) V) V {
 	return v
 }
 
-// view returns the view of a line, or why it is not one.
-func (v *Viewer) view(l *logs.Line) (view, Reason) {
-	v.current = view{}
+// view sets current to the view of a line, or returns why it is not one.
+func (v *Viewer) view(l *logs.Line) Reason {
+	v.current = newView(l)
 	out := &v.current
 	isEvent := len(l.Reader) > 0
 	switch {
 	case l.Time < v.From || l.Time >= v.To:
-		return *out, Outside
-	case !isEvent && string(l.Method) != "GET":
-		return *out, Method
-	case !isEvent && (l.Status < 200 || l.Status > 299) && l.Status != 304:
-		if v.All && (l.Status == http.StatusNotFound || l.Status == http.StatusGone) && !v.isAgain(l, true) {
-			v.miss(l)
+		if l.Time >= v.ShownFrom && l.Time < v.From {
+			v.showBefore(l, out)
 		}
-		return *out, Status
+		return Outside
+	case !isEvent && string(l.Method) != "GET":
+		return Method
+	case !isEvent && !answered(l):
+		if v.All {
+			switch l.Status {
+			case http.StatusNotFound, http.StatusGone:
+				if !v.isAgain(l, true) {
+					v.miss(l, facts.Missed)
+				}
+			}
+		}
+		return Status
 	}
 	t, why := v.locate(l, out)
 	if why != "" {
-		return *out, why
+		if t == proofTarget {
+			v.showAsset(l)
+		}
+		return why
 	}
 	if v.isAgain(l, false) {
-		return *out, Again
+		return Again
 	}
 	var client netip.Addr
 	if isEvent {
@@ -161,16 +186,29 @@ func (v *Viewer) view(l *logs.Line) (view, Reason) {
 		}
 	}
 	if why != "" || out.Kind == facts.Neither && !v.All {
-		return *out, why
+		return why
 	}
 	if out.Page = t.number; out.Page < 0 || v.Several {
 		var isOther bool
 		if out.Page, isOther = v.words.page(pageName{project: out.Project, path: t.page}, client); !isOther {
 			t.number = out.Page
-			v.targets[t.path] = t
 		}
 	}
-	return *out, ""
+	return ""
+}
+
+// newView returns a view with what a line says by itself.
+func newView(l *logs.Line) view {
+	out := view{Referral: facts.NoReferral, Bytes: facts.Unsaid}
+	if l.HasBytes {
+		out.Bytes = l.Bytes
+	}
+	return out
+}
+
+// answered reports whether the client got what it asked for, or has it.
+func answered(l *logs.Line) bool {
+	return l.Status >= 200 && l.Status <= 299 || l.Status == http.StatusNotModified
 }
 
 // isAgain reports whether a line is of a request of which another line was counted, as a view or as missed.
@@ -182,23 +220,30 @@ func (v *Viewer) isAgain(l *logs.Line, missed bool) bool {
 }
 
 // locate sets the day and project of a line, and returns its target.
-func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
+func (v *Viewer) locate(l *logs.Line, out *view) (t *target, why Reason) {
 	path := pathOf(l.Target)
 	path, isPayload := pageOfPayload(l.Target, path)
 	switch {
 	case isPayload && (len(path) == 0 || l.Prefetch || !l.Script):
-		return t, Prefetch
-	case len(path) == 0 || v.assets.have(path):
-		return t, Asset
-	case l.Prefetch:
-		return t, Prefetch
+		return nil, Prefetch
+	case len(path) == 0:
+		return nil, Asset
 	}
-	t = cached(v.targets, path, func(text string) target {
+	switch v.assets.kindOf(path) {
+	case isAsset:
+		return nil, Asset
+	case isProof:
+		return proofTarget, Asset
+	}
+	if l.Prefetch {
+		return nil, Prefetch
+	}
+	t = cached(v.targets, path, func(text string) *target {
 		page, markdown := pageOf([]byte(text))
 		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
 			page = cmp.Or(folder, "/")
 		}
-		return target{path: text, page: page, markdown: markdown,
+		return &target{page: page, markdown: markdown,
 			asset: v.assets.haveFolder(text), excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
 	if t.asset {
@@ -215,10 +260,10 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
 	return t, ""
 }
 
-// miss records a line with a missed path, if the path could name a page and an agent asked for it: once for
-// the reader and once for the reader's network, because a path that a single network asks for is not shown.
-func (v *Viewer) miss(l *logs.Line) {
-	var out view
+// miss records a line with a path that is missed or redirected, if the path could name a page and an agent asked for
+// it: once for the reader and once for the reader's network, because a path that a single network asks for is not shown.
+func (v *Viewer) miss(l *logs.Line, kind uint8) {
+	out := newView(l)
 	t, why := v.locate(l, &out)
 	if why != "" || !plainPage(t.page) {
 		return
@@ -228,12 +273,19 @@ func (v *Viewer) miss(l *logs.Line) {
 		return
 	}
 	client, network := networkOf(addr)
+	most := maxMisses
+	if kind == facts.Redirected {
+		if v.words.has(pageName{project: out.Project, path: t.page}) {
+			return // a slash at its end or another scheme
+		}
+		most /= 2 // a server that redirects everything must not hide what is missed
+	}
 	out.Page = v.words.admit(pageName{project: out.Project, path: t.page, missed: true},
-		inventor{client, facts.EpochOf(out.Day)}, maxMisses, 0)
+		inventor{client, facts.EpochOf(out.Day)}, most, 0)
 	if out.Page < 0 {
 		return
 	}
-	out.Agent, out.Kind = a.number, facts.Missed
+	out.Agent, out.Kind = a.number, kind
 	byNetwork := out
 	byNetwork.Agent = facts.Network
 	largest := network[:len(network)*3/4] // of 4 bytes 3, of 8 bytes 6: a /24, a /48
@@ -266,11 +318,22 @@ func (v *Viewer) event(l *logs.Line, out *view) Reason {
 		return Unparsed
 	}
 	v.last = v.agentOf(l.UserAgent)
-	out.Agent = facts.Browser
+	out.Agent, out.Markdown = facts.Browser, l.Markdown
 	if len(l.UserAgent) > 0 {
 		out.Agent = v.last.number
 	}
-	return v.reader(out, []byte("event"), l.Reader)
+	if v.Sources && out.Kind == facts.Human {
+		out.Referral = v.source(l)
+	}
+	why := v.reader(out, []byte("event"), l.Reader)
+	if l.Shown {
+		v.evidence.assets++
+	}
+	if why == "" && l.Shown && v.isNew(l, byAsset) {
+		v.shown = append(v.shown, facts.Shown{Readers: out.Readers, Day: out.Day, Project: out.Project})
+		v.proofs = append(v.proofs, byAsset)
+	}
+	return why
 }
 
 // byClient completes a view with its reader, and returns the client's address, or network of IPv6.
@@ -279,7 +342,9 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	if why != "" {
 		return addr, why
 	}
-	switch agents.Audience(a.agent, v.asksForMarkdown(l, a.agent, markdown)) {
+	asks := v.asksForMarkdown(l, a.agent, markdown)
+	out.Markdown = v.isMarkdown(l, a.agent, asks, markdown)
+	switch agents.Audience(a.agent, asks) {
 	case analytics.Human:
 		out.Kind = facts.Human
 	case analytics.AI:
@@ -296,13 +361,44 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	if a.agent == nil {
 		v.crowd.add(addr, a.digest[0])
 	}
-	addr, network := networkOf(addr)
+	if v.Sources && out.Kind == facts.Human {
+		out.Referral = v.source(l)
+	}
+	client, network := networkOf(addr)
 	out.Agent = a.number
-	return addr, v.reader(out, network, a.digest[:])
+	if why = v.reader(out, network, a.digest[:]); why == "" && a.agent == nil {
+		v.showPage(l, out, addr, a)
+	}
+	return client, why
+}
+
+// source returns the number of the source of a visit.
+func (v *Viewer) source(l *logs.Line) int32 {
+	s := agents.SourceOf(l.Referrer, l.Target, v.own, l.Host)
+	number := &v.sources[s.Index]
+	if *number < 0 {
+		*number = v.words.sources.number(sourceName{s.Name, s.Class}, nil)
+	}
+	return *number
+}
+
+// isMarkdown reports whether an answer is Markdown: by its Content-Type if that says so, else if the client asks for
+// it. A server may name another type for a file of Markdown.
+func (v *Viewer) isMarkdown(l *logs.Line, a *agents.Agent, asks, byPath bool) bool {
+	media, _, _ := bytes.Cut(l.Type, []byte(";"))
+	switch string(bytes.ToLower(bytes.TrimSpace(media))) {
+	case "":
+		return asks
+	case "text/html", "application/xhtml+xml":
+		return false
+	case "text/markdown", "text/x-markdown":
+		return asks || a != nil || !v.fetches
+	}
+	return asks && byPath
 }
 
 // clientOf returns the address and the agent of a line, unless it counts nowhere.
-func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Reason) {
+func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a *matchedAgent, why Reason) {
 	addr, ok := v.client(l)
 	if !ok {
 		return addr, a, Client
@@ -318,9 +414,9 @@ func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Re
 }
 
 // agentOf returns the agent that a user agent names.
-func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
-	return cached(v.clients, userAgent, func(text string) matchedAgent {
-		a := matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
+func (v *Viewer) agentOf(userAgent []byte) *matchedAgent {
+	return cached(v.clients, userAgent, func(text string) *matchedAgent {
+		a := &matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
 			digest: sha256.Sum256([]byte(text))}
 		if a.agent != nil {
 			a.number = v.words.agents.number(agentName{a.agent.Token, a.agent.Class, a.agent.Hosted}, nil)
@@ -354,16 +450,7 @@ func (v *Viewer) projectOf(l *logs.Line, page string) (int32, bool) {
 		number, ok := v.numbers[string(l.Project)]
 		return number, ok
 	}
-	name := l.Host // a Host header, which may have a port
-	if at := bytes.LastIndexByte(name, ':'); at >= 0 && bytes.IndexByte(name[at:], ']') < 0 {
-		name = name[:at]
-	}
-	name = bytes.TrimSuffix(name, []byte("."))
-	hosts, ok := v.hosts[string(name)]
-	if !ok {
-		hosts = v.hosts[strings.ToLower(string(name))]
-	}
-	for _, h := range hosts {
+	for _, h := range v.hostsOf(l.Host) {
 		under, ok := strings.CutPrefix(page, h.prefix)
 		if ok && (under == "" || under[0] == '/' || h.prefix == "") {
 			return h.number, true
@@ -372,9 +459,23 @@ func (v *Viewer) projectOf(l *logs.Line, page string) (int32, bool) {
 	return 0, false
 }
 
+// hostsOf returns the projects with a name, which is a Host header and may have a port.
+func (v *Viewer) hostsOf(name []byte) []host {
+	if at := bytes.LastIndexByte(name, ':'); at >= 0 && bytes.IndexByte(name[at:], ']') < 0 {
+		name = name[:at]
+	}
+	name = bytes.TrimSuffix(name, []byte("."))
+	hosts, ok := v.hosts[string(name)]
+	if !ok {
+		hosts = v.hosts[strings.ToLower(string(name))]
+	}
+	return hosts
+}
+
 // client returns the address of the reader: behind a proxy of the site's own, the right-most of
 // X-Forwarded-For that is not one of them; else the one that the server has established.
 func (v *Viewer) client(l *logs.Line) (netip.Addr, bool) {
+	v.proxied = false
 	peer, established := l.Peer, l.Client
 	if len(peer) == 0 {
 		peer = established
@@ -384,9 +485,11 @@ func (v *Viewer) client(l *logs.Line) (netip.Addr, bool) {
 	}
 	if len(l.Forwarded) > 0 {
 		if addr, ok := v.rightmost(peer); len(peer) == 0 || ok && contains(v.proxies, addr) {
+			v.proxied = true
 			return v.rightmost(l.Forwarded)
 		}
 	}
+	v.proxied = bytes.IndexByte(established, ',') >= 0
 	return v.rightmost(established)
 }
 

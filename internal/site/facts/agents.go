@@ -21,58 +21,35 @@ const (
 // [analytics.AgentRow.Compare].
 type Agents = Answer[[]analytics.AgentRow, analytics.AgentRow]
 
-// The groups of agents before those that have a name.
+// The groups of agents before those that have a name. Browsers are also what asks for Markdown without a name.
 const (
 	networkGroup = iota
-	browserGroup // also what asks for Markdown without a name
+	browserGroup
 	firstNamed
 )
 
-// cell is the readers of one group and kind, of one page, and their requests.
-type cell struct {
-	page               int32
-	group              int32
-	kind               uint8
-	visitors, requests int64
-}
-
-// kinds is how many there are.
-const kinds = Missed + 1
-
 // CountAgents counts the readers and requests of each agent, in days as [Store.CountVisitors] wants them.
-func (s *Store) CountAgents(ctx context.Context, project string, from, to analytics.Date) (a Agents, err error) {
-	in, names, err := s.openWindow(ctx, project, from, to)
+func (s *Store) CountAgents(
+	ctx context.Context, project string, from, to analytics.Date, mode analytics.Humans,
+) (a Agents, err error) {
+	w, err := s.openWindow(ctx, project, from, to, true)
 	if err != nil {
 		return a, err
 	}
-	defer closeAll(in)
+	defer w.close()
 	all, err := s.agents(ctx)
 	if err != nil {
 		return a, err
 	}
 	groups, named := groupsOf(all)
-	site := make([]cell, len(named)*kinds)
-	var cells []cell
-	err = countStripes(ctx, in, func(in []*opened, stripe int) (stripeAgents, error) {
-		return agentsOf(in, stripe, groups, len(named))
-	}, func(own stripeAgents) error {
-		for i, c := range own.site {
-			site[i].visitors += c.visitors // no reader is in two stripes
-			site[i].requests += c.requests
-		}
-		if n := len(own.cells); n > 0 && int(own.cells[n-1].page) >= len(names) {
-			return s.nameless(own.cells[n-1].page)
-		}
-		cells = mergeCells(cells, own.cells)
-		return nil
+	site, cells, err := s.tally(ctx, w, len(named), func(stripe int, t *tally) error {
+		return agentsOf(w, stripe, groups, t)
 	})
 	if err != nil {
 		return Agents{}, err
 	}
-	for i, c := range site {
-		if c.requests > 0 {
-			a.Totals = append(a.Totals, named[i/kinds].row("", uint8(i%kinds), c))
-		}
+	for _, c := range site {
+		a.Totals = append(a.Totals, named[c.group].row("", c, mode))
 	}
 	var missed [][]cell // by path
 	for i := 0; i < len(cells); {
@@ -84,14 +61,14 @@ func (s *Store) CountAgents(ctx context.Context, project string, from, to analyt
 			missed = append(missed, own)
 		} else {
 			for _, c := range own {
-				a.Rows = append(a.Rows, named[c.group].row(names[c.page], c.kind, c))
+				a.Rows = append(a.Rows, named[c.group].row(w.names[c.page], c, mode))
 			}
 		}
 		i = end
 	}
-	for _, own := range mostMissed(missed, names) {
+	for _, own := range mostMissed(missed, w.names) {
 		for _, c := range own[1:] {
-			a.Rows = append(a.Rows, named[c.group].row(names[c.page], c.kind, c))
+			a.Rows = append(a.Rows, named[c.group].row(w.names[c.page], c, mode))
 		}
 	}
 	slices.SortFunc(a.Totals, analytics.AgentRow.Compare)
@@ -116,28 +93,6 @@ func mostMissed(paths [][]cell, names []string) [][]cell {
 	return paths[:min(len(paths), shownMisses)]
 }
 
-// mergeCells adds up two lists, each in order.
-func mergeCells(x, y []cell) []cell {
-	if len(x) == 0 {
-		return y
-	}
-	out := make([]cell, 0, len(x)+len(y))
-	for len(x) > 0 && len(y) > 0 {
-		a, b := x[0], y[0]
-		switch c := cmp.Or(cmp.Compare(a.page, b.page), cmp.Compare(a.group, b.group), cmp.Compare(a.kind, b.kind)); {
-		case c < 0:
-			out, x = append(out, a), x[1:]
-		case c > 0:
-			out, y = append(out, b), y[1:]
-		default:
-			a.visitors += b.visitors
-			a.requests += b.requests
-			out, x, y = append(out, a), x[1:], y[1:]
-		}
-	}
-	return append(append(out, x...), y...)
-}
-
 // groupName is how the agents of a group are shown.
 type groupName struct {
 	token string
@@ -145,27 +100,28 @@ type groupName struct {
 }
 
 // row returns the row of a cell.
-func (n groupName) row(path string, kind uint8, c cell) analytics.AgentRow {
+func (n groupName) row(path string, c cell, mode analytics.Humans) analytics.AgentRow {
+	if n.token == "" {
+		of := agents.Unnamed
+		switch c.kind {
+		case Human:
+			of = agents.Browser
+		case unconfirmed:
+			of = agents.Unconfirmed
+		}
+		n = groupName{of.Token, of.Class}
+	}
+	r := analytics.AgentRow{Path: path, Agent: n.token, Class: string(n.class), Audience: agents.Neither,
+		Found: c.kind != Missed, Visitors: c.visitors, Requests: c.requests, Markdown: c.markdown, Bytes: c.bytes}
 	switch {
-	case n.token != "":
-	case kind == Human:
-		n = groupName{agents.Browser.Token, agents.Browser.Class}
-	default:
-		n = groupName{agents.Unnamed.Token, agents.Unnamed.Class}
+	case c.kind == Human, c.kind == unconfirmed && mode != analytics.Confirmed:
+		r.Audience = analytics.Human
+	case c.kind == AI:
+		r.Audience = analytics.AI
+	case c.kind == Missed: // tools are kept as far as they ask for Markdown
+		r.Audience = agents.Audience(&agents.Agent{Class: n.class}, true)
 	}
-	var audience analytics.Audience
-	switch kind {
-	case Human:
-		audience = analytics.Human
-	case AI:
-		audience = analytics.AI
-	case Neither:
-		audience = agents.Neither
-	default: // tools are kept as far as they ask for Markdown
-		audience = agents.Audience(&agents.Agent{Class: n.class}, true)
-	}
-	return analytics.AgentRow{Path: path, Agent: n.token, Class: string(n.class), Audience: audience,
-		Found: kind != Missed, Visitors: c.visitors, Requests: c.requests}
+	return r
 }
 
 // groupsOf returns the group of each agent, by its number and 2, and how each group is shown: agents of
@@ -185,55 +141,48 @@ func groupsOf(all []Agent) (groups []int32, named []groupName) {
 	return groups, named
 }
 
-// stripeAgents is the agents of a stripe: site by group and kind, and cells in order.
-type stripeAgents struct {
-	site  []cell
-	cells []cell
-}
-
-func agentsOf(in []*opened, stripe int, groups []int32, named int) (c stripeAgents, err error) {
-	c.site = make([]cell, named*kinds)
-	var groupOf []int32 // by number of the reader
-	numbers, err := number(in, stripe, groups, func(_ uint32, group int32, bits uint8) {
-		groupOf = append(groupOf, group)
-		for kind := range Missed {
-			c.site[int(group)*kinds+kind].visitors += int64(bits >> kind & 1)
+func agentsOf(w *window, stripe int, groups []int32, t *tally) error {
+	// places has for each reader, by number, where the cells of its group begin, and whether it is unconfirmed: place<<1 | 1.
+	var places []int32
+	numbers, err := number(w, stripe, groups, func(r numbered) {
+		place := r.group * kinds
+		for kind := range int32(Missed) {
+			t.site[place+kind].visitors += int64(r.kinds >> kind & 1)
 		}
+		place <<= 1
+		if r.group == browserGroup && r.kinds>>Human&1 != 0 && !r.shown {
+			t.site[browserGroup*kinds+Human].visitors--
+			t.site[browserGroup*kinds+unconfirmed].visitors++
+			place |= 1
+		}
+		places = append(places, place)
 	})
 	if err != nil {
-		return c, err
+		return err
 	}
-	seen := make([]uint64, len(groupOf)) // by number of the reader: round<<kinds and the kinds seen in it
+	seen := make([]uint64, len(places)) // by number of the reader: round<<kinds and the kinds seen in it
 	round := uint64(1)
-	own := make([]cell, named*kinds) // of the present page
-	var used []int
-	err = eachPage(in, stripe, numbers, func(numbers []uint32, p *pages) {
+	return eachPage(w.days, stripe, numbers, func(numbers []uint32, p *pages) {
 		p.each(func(f fact) {
-			reader, kind := numbers[f.reader()], f.kind()
-			i := int(groupOf[reader])*kinds + int(kind)
-			if own[i].requests == 0 {
-				used = append(used, i)
+			reader, kind := numbers[f.reader], f.category.kind()
+			if kind == Redirected {
+				return
 			}
-			own[i].requests += int64(f.requests())
-			if kind != Missed {
-				c.site[i].requests += int64(f.requests())
+			place := int(places[reader]>>1) + int(kind)
+			if kind == Human {
+				place += int(places[reader]&1) * (unconfirmed - Human)
 			}
+			c := t.add(place, &f)
 			if seen[reader]>>kinds != round {
 				seen[reader] = round << kinds
 			}
 			if seen[reader]>>kind&1 == 0 {
 				seen[reader] |= 1 << kind
-				own[i].visitors++
+				c.visitors++
 			}
 		})
 	}, func(page int32) {
-		slices.Sort(used)
-		for _, i := range used {
-			c.cells = append(c.cells, cell{page, int32(i / kinds), uint8(i % kinds), own[i].visitors, own[i].requests})
-			own[i] = cell{}
-		}
-		used = used[:0]
+		t.endPage(page)
 		round++
 	})
-	return c, err
 }

@@ -8,13 +8,14 @@ import (
 	"sync"
 )
 
-// entry is a fact with the id of its reader.
+// entry is a fact with the id of its reader, or evidence: its agent says a day.
 type entry struct {
 	id       uint64
+	bytes    int64
 	page     int32
 	agent    int32
 	requests uint32
-	kind     uint8
+	category category
 }
 
 // inStripes puts entries in the order of their stripes, and returns those of each.
@@ -85,20 +86,61 @@ func inRuns(all []entry, same func(a, b *entry) bool, compare func(a, b entry) i
 	}
 }
 
+// buckets say where what has the same small number goes, in the order of the numbers.
+type buckets struct {
+	at   []int32 // by number; all 0 between uses
+	used []int32
+}
+
+// count counts one more with a number.
+func (b *buckets) count(number int) {
+	if number >= len(b.at) {
+		b.at = append(b.at, make([]int32, number+1-len(b.at))...)
+	}
+	if b.at[number]++; b.at[number] == 1 {
+		b.used = append(b.used, int32(number))
+	}
+}
+
+// begin ends the counting: at then has where the first with each number goes.
+func (b *buckets) begin() {
+	slices.Sort(b.used)
+	begin := int32(0)
+	for _, number := range b.used {
+		n := b.at[number]
+		b.at[number] = begin
+		begin += n
+	}
+}
+
+// clear prepares the next use.
+func (b *buckets) clear() {
+	for _, number := range b.used {
+		b.at[number] = 0
+	}
+	b.used = b.used[:0]
+}
+
+// placed is a fact of a page.
+type placed struct {
+	fact
+	page int32
+}
+
 // scratch is memory that is used again.
 type scratch struct {
-	starts  []int32
-	entries []entry
-	sorted  []entry
-	facts   []fact
-	at      []int32 // by page; all 0 between uses
-	pages   []int32
+	starts            []int32
+	entries           []entry
+	sorted            []entry
+	pages, categories buckets
+	placed            []placed // by category, then reader
+	facts             []fact   // by page, category, reader
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// stripe writes a stripe with the facts of entries, in any order.
-func (w *writer) stripe(all []entry) {
+// stripe writes a stripe with the facts or the evidence of entries, in any order.
+func (w *writer) stripe(all []entry, evidence bool) {
 	if len(all) == 0 {
 		w.next()
 		w.next()
@@ -109,45 +151,51 @@ func (w *writer) stripe(all []entry) {
 	all = sortIDs(all, stripeBits, x)
 	inRuns(all, func(a, b *entry) bool { return a.agent == b.agent },
 		func(a, b entry) int { return cmp.Compare(a.agent, b.agent) })
-	// How many facts each page has, then where they begin.
-	x.pages = x.pages[:0]
+	if evidence {
+		for i := range all {
+			if i == 0 || all[i].id != all[i-1].id { // the first day is enough
+				w.reader(reader{id: all[i].id, agent: all[i].agent})
+			}
+		}
+		w.next()
+		w.next()
+		return
+	}
+	defer x.pages.clear()
+	defer x.categories.clear()
 	for i := range all {
-		page := int(all[i].page)
-		if page >= len(x.at) {
-			x.at = append(x.at, make([]int32, page+1-len(x.at))...)
-		}
-		if x.at[page]++; x.at[page] == 1 {
-			x.pages = append(x.pages, all[i].page)
-		}
+		x.pages.count(int(all[i].page))
+		x.categories.count(int(all[i].category))
 	}
-	slices.Sort(x.pages)
-	begin := int32(0)
-	for _, page := range x.pages {
-		n := x.at[page]
-		x.at[page] = begin
-		begin += n
-	}
-	x.facts = slices.Grow(x.facts[:0], len(all))[:len(all)]
+	x.pages.begin()
+	x.categories.begin()
+	x.placed = slices.Grow(x.placed[:0], len(all))[:len(all)]
 	readers := uint32(0)
 	for i := 0; i < len(all); readers++ {
 		r := reader{id: all[i].id, agent: all[i].agent}
 		for ; i < len(all) && all[i].id == r.id && all[i].agent == r.agent; i++ {
 			e := &all[i]
-			if e.kind != Missed {
-				r.kinds |= 1 << e.kind
+			if kind := e.category.kind(); kind < Missed {
+				r.kinds |= 1 << kind
 			}
-			x.facts[x.at[e.page]] = newFact(readers, e.kind, e.requests)
-			x.at[e.page]++
+			at := &x.categories.at[e.category]
+			x.placed[*at] = placed{fact{e.bytes, readers, e.requests, e.category}, e.page}
+			*at++
 		}
 		w.reader(r)
 	}
 	w.next()
-	begin = 0
-	for _, page := range x.pages {
-		own := x.facts[begin:x.at[page]]
-		begin, x.at[page] = x.at[page], 0
-		slices.Sort(own) // by reader they are; a reader's kinds may not be
-		w.write(page, merged(own))
+	x.facts = slices.Grow(x.facts[:0], len(all))[:len(all)]
+	for i := range x.placed {
+		at := &x.pages.at[x.placed[i].page]
+		x.facts[*at] = x.placed[i].fact
+		*at++
+	}
+	begin := int32(0)
+	for _, page := range x.pages.used {
+		end := x.pages.at[page]
+		w.write(page, merged(x.facts[begin:end]))
+		begin = end
 	}
 	w.next()
 }
@@ -159,7 +207,7 @@ func (s *Store) build(seg segment, of [stripes][]entry) (int64, error) {
 		return 0, err
 	}
 	for _, all := range of {
-		w.stripe(all)
+		w.stripe(all, seg.evidence)
 	}
 	return s.closeSegment(w, seg)
 }
@@ -176,9 +224,13 @@ func (s *Store) closeSegment(w *writer, seg segment) (size int64, err error) {
 	return size, err
 }
 
-// entries adds the facts of a stripe.
+// entries adds the facts or the evidence of a stripe.
 func (o *opened) entries(stripe int, into []entry) ([]entry, error) {
 	in := o.readers(stripe)
+	if o.evidence {
+		in.until(lastOf(stripe), func(r reader) { into = append(into, entry{id: r.id, agent: r.agent}) })
+		return into, in.end()
+	}
 	all := make([]reader, 0, in.size)
 	in.until(lastOf(stripe), func(r reader) { all = append(all, r) })
 	if err := in.end(); err != nil {
@@ -187,8 +239,8 @@ func (o *opened) entries(stripe int, into []entry) ([]entry, error) {
 	p := o.pages(stripe, len(all))
 	for ; !p.done; p.next() {
 		p.each(func(f fact) {
-			r := all[f.reader()]
-			into = append(into, entry{r.id, p.page, r.agent, f.requests(), f.kind()})
+			r := all[f.reader]
+			into = append(into, entry{r.id, f.bytes, p.page, r.agent, f.requests, f.category})
 		})
 	}
 	return into, p.err
@@ -226,7 +278,7 @@ func (s *Store) merge(segs []segment) (out segment, err error) {
 			w.err = errors.Join(w.err, err)
 		}
 		if w.err == nil {
-			w.stripe(all)
+			w.stripe(all, out.evidence)
 		}
 	}
 	out.size, err = s.closeSegment(w, out)

@@ -49,5 +49,5 @@ func (s *Store) FactDays(ctx context.Context, from, to analytics.Date) ([]analyt
 	return query(ctx, s.sql, func(row scanner) (d analytics.Date, err error) {
 		err = row.Scan(&d)
 		return d, err
-	}, "SELECT DISTINCT day FROM days WHERE day >= ? AND day < ? ORDER BY day", int(from), int(to))
+	}, "SELECT DISTINCT day FROM days WHERE NOT evidence AND day >= ? AND day < ? ORDER BY day", int(from), int(to))
 }

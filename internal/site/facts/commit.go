@@ -96,10 +96,11 @@ type Batch struct {
 	Sources   []Source          // in the place of what was known
 }
 
-// dayOf is a day of a project, whose facts are in segments of their own.
-type dayOf struct {
-	project int32
-	day     analytics.Date
+// part is a day of a project, or evidence of a month: what becomes a segment in each of two epochs.
+type part struct {
+	project  int32
+	evidence bool
+	day      analytics.Date // of evidence the first of the month
 }
 
 // Commit makes a batch durable: all of it or, after an error, most probably nothing. [Store.Resume] tells.
@@ -112,34 +113,20 @@ func (s *Store) Commit(ctx context.Context, b Batch) error {
 	if err := s.keepKeys(ctx); err != nil {
 		return err
 	}
+	b.Shown = s.known.unknown(b.Shown)
 	var made []segment
-	days := map[dayOf][]View{}
-	for start := 0; start < len(b.Views); {
-		of := dayOf{b.Views[start].Project, b.Views[start].Day}
-		end := start + 1
-		for end < len(b.Views) && b.Views[end].Day == of.day && b.Views[end].Project == of.project {
-			end++
-		}
-		if run := b.Views[start:end:end]; days[of] == nil {
-			days[of] = run // most batches are of one day, and need no copy
-		} else {
-			days[of] = append(days[of], run...)
-		}
-		start = end
-	}
-	for of, views := range days {
+	for of, entries := range partsOf(&b) {
 		month := EpochOf(of.day)
 		both := [2]segment{}
 		var group errgroup.Group
 		for i := range both {
-			both[i] = segment{number: s.nextNumber(), project: b.Projects[of.project], epoch: month - 1 +
-				Epoch(i), day: of.day}
+			both[i] = segment{number: s.nextNumber(), project: b.Projects[of.project], epoch: month - 1 + Epoch(i),
+				evidence: of.evidence, day: of.day}
+			if of.evidence {
+				both[i].day = both[i].epoch.To() - 1
+			}
 			group.Go(func() (err error) {
-				all := make([]entry, len(views))
-				for k, v := range views {
-					all[k] = entry{v.Readers[i], v.Page, v.Agent, 1, v.Kind}
-				}
-				both[i].size, err = s.build(both[i], inStripes(all))
+				both[i].size, err = s.build(both[i], inStripes(entries(i)))
 				return err
 			})
 		}
@@ -165,7 +152,82 @@ func (s *Store) Commit(ctx context.Context, b Batch) error {
 		s.naming.Unlock()
 		return err
 	}
+	s.known.add(b.Shown)
 	return nil
+}
+
+// partsOf returns the parts of a batch: the entries of each in the epoch of the month before, 0, and of the month, 1.
+func partsOf(b *Batch) map[part]func(i int) []entry {
+	parts := map[part]func(i int) []entry{}
+	for of, views := range runs(b.Views, func(v *View) part { return part{v.Project, false, v.Day} }) {
+		parts[of] = func(i int) []entry {
+			all := make([]entry, len(views))
+			for k := range views {
+				v := &views[k]
+				all[k] = entry{v.Readers[i], min(max(v.Bytes, Unsaid), maxBytes), v.Page, v.Agent, 1, categoryOf(v)}
+			}
+			return all
+		}
+	}
+	for of, shown := range runs(b.Shown, func(v *Shown) part { return part{v.Project, true, EpochOf(v.Day).From()} }) {
+		parts[of] = func(i int) []entry {
+			first := (EpochOf(of.day) - 1 + Epoch(i)).From()
+			all := make([]entry, len(shown))
+			for k, v := range shown {
+				all[k] = entry{id: v.Readers[i], agent: agentOfDay(int32(v.Day - first))}
+			}
+			return all
+		}
+	}
+	return parts
+}
+
+// runs returns what belongs to each part.
+func runs[E any](all []E, of func(*E) part) map[part][]E {
+	parts := map[part][]E{}
+	for start := 0; start < len(all); {
+		part := of(&all[start])
+		end := start + 1
+		for end < len(all) && of(&all[end]) == part {
+			end++
+		}
+		if run := all[start:end:end]; parts[part] == nil {
+			parts[part] = run // most batches are of one day, and need no copy
+		} else {
+			parts[part] = append(parts[part], run...)
+		}
+		start = end
+	}
+	return parts
+}
+
+// knownEvidence has readers whose evidence is durable, by their ids in the epoch of the month, with the first day of it.
+// It forgets some, because its size is fixed: their evidence is written once more, and merged.
+type knownEvidence []struct {
+	id  uint64
+	day analytics.Date
+}
+
+// manyKnown is the size of knownEvidence: 2 MiB.
+const manyKnown = 1 << 17
+
+// unknown returns the evidence that is not known.
+func (k knownEvidence) unknown(all []Shown) (unknown []Shown) {
+	for _, v := range all {
+		if at := k[v.Readers[1]%manyKnown]; at.id != v.Readers[1] || at.day > v.Day {
+			unknown = append(unknown, v)
+		}
+	}
+	return unknown
+}
+
+// add adds evidence that was unknown and has become durable.
+func (k knownEvidence) add(all []Shown) {
+	for _, v := range all {
+		if at := &k[v.Readers[1]%manyKnown]; at.id != v.Readers[1] || at.day > v.Day {
+			at.id, at.day = v.Readers[1], v.Day
+		}
+	}
 }
 
 // syncSegments makes the names of segments durable.
@@ -174,6 +236,12 @@ func (s *Store) syncSegments() error {
 }
 
 func commit(tx *sql.Tx, b Batch, made []segment) error {
+	type changedDay struct {
+		project  string
+		evidence bool
+		day      analytics.Date
+	}
+	changed, newest := map[changedDay]bool{}, int64(0)
 	for _, seg := range made {
 		var open bool
 		err := tx.QueryRow("SELECT key IS NOT NULL FROM epochs WHERE project = ? AND epoch = ?", seg.project,
@@ -184,9 +252,17 @@ func commit(tx *sql.Tx, b Batch, made []segment) error {
 		if err := insert(tx, seg); err != nil {
 			return err
 		}
-		if _, err := tx.Exec("INSERT INTO days (project, day, changed) VALUES (?, ?, ?) "+
-			"ON CONFLICT (project, day) DO UPDATE SET changed = excluded.changed", seg.project, int(seg.day),
-			seg.number); err != nil {
+		newest = max(newest, seg.number)
+		if !seg.evidence {
+			changed[changedDay{seg.project, false, seg.day}] = true
+		}
+	}
+	for _, v := range b.Shown {
+		changed[changedDay{b.Projects[v.Project], true, v.Day}] = true
+	}
+	for c := range changed {
+		if _, err := tx.Exec("INSERT OR REPLACE INTO days (project, evidence, day, changed) VALUES (?, ?, ?, ?)", c.project,
+			c.evidence, int(c.day), newest); err != nil {
 			return err
 		}
 	}
@@ -199,6 +275,12 @@ func commit(tx *sql.Tx, b Batch, made []segment) error {
 	for _, a := range b.Agents {
 		if _, err := tx.Exec("INSERT INTO agents (number, token, class, hosted) VALUES (?, ?, ?, ?)", a.Number, a.Token,
 			a.Class, a.Hosted); err != nil {
+			return err
+		}
+	}
+	for _, r := range b.Referrals {
+		if _, err := tx.Exec("INSERT INTO referrals (number, name, class) VALUES (?, ?, ?)", r.Number, r.Name,
+			r.Class); err != nil {
 			return err
 		}
 	}
@@ -230,8 +312,9 @@ func commit(tx *sql.Tx, b Batch, made []segment) error {
 }
 
 func insert(tx *sql.Tx, seg segment) error {
-	_, err := tx.Exec("INSERT INTO segments (number, project, epoch, day, level, size) VALUES (?, ?, ?, ?, ?, ?)",
-		seg.number, seg.project, int(seg.epoch), int(seg.day), seg.level, seg.size)
+	_, err := tx.Exec("INSERT INTO segments (number, project, epoch, evidence, day, level, size) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?)",
+		seg.number, seg.project, int(seg.epoch), seg.evidence, int(seg.day), seg.level, seg.size)
 	return err
 }
 
@@ -251,11 +334,12 @@ func (s *Store) discard(segs []segment) (err error) {
 	return err
 }
 
-// resume is what the store knows when a collector starts: the pages, agents and sources it has, and how far each log
-// has been read.
+// resume is what the store knows when a collector starts: the pages, agents, referrals and sources it has, and how far
+// each log has been read.
 type resume struct {
 	Pages     []Page
 	Agents    []Agent
+	Referrals []Referral
 	Positions map[string][]byte
 	Sources   []Source
 }
@@ -266,6 +350,9 @@ func (s *Store) Resume(ctx context.Context) (r resume, err error) {
 		return r, err
 	}
 	if r.Agents, err = s.agents(ctx); err != nil {
+		return r, err
+	}
+	if r.Referrals, err = s.referrals(ctx); err != nil {
 		return r, err
 	}
 	r.Positions = map[string][]byte{}
@@ -307,6 +394,14 @@ func (s *Store) agents(ctx context.Context) ([]Agent, error) {
 		err = row.Scan(&a.Number, &a.Token, &a.Class, &a.Hosted)
 		return a, err
 	}, "SELECT number, token, class, hosted FROM agents ORDER BY number")
+}
+
+// referrals returns all sources of visits, by number.
+func (s *Store) referrals(ctx context.Context) ([]Referral, error) {
+	return query(ctx, s.sql, func(row scanner) (r Referral, err error) {
+		err = row.Scan(&r.Number, &r.Name, &r.Class)
+		return r, err
+	}, "SELECT number, name, class FROM referrals ORDER BY number")
 }
 
 // scanner is a row of a query.

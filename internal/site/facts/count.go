@@ -27,15 +27,17 @@ type Answer[T, R any] struct {
 type Visitors = Answer[analytics.Totals, analytics.Row]
 
 // CountVisitors counts the readers of the days from from to to, exclusive, which one epoch must have:
-// that of the month of from. An error names what is damaged.
-func (s *Store) CountVisitors(ctx context.Context, project string, from, to analytics.Date) (a Visitors, err error) {
-	in, names, err := s.openWindow(ctx, project, from, to)
+// that of the month of from. Of the people only those count whom the mode wants. An error names what is damaged.
+func (s *Store) CountVisitors(
+	ctx context.Context, project string, from, to analytics.Date, mode analytics.Humans,
+) (a Visitors, err error) {
+	w, err := s.openWindow(ctx, project, from, to, mode == analytics.Confirmed)
 	if err != nil {
 		return a, err
 	}
-	defer closeAll(in)
-	pages := make([]analytics.Totals, len(names))
-	err = countStripes(ctx, in, visitorsOf, func(own stripeVisitors) error {
+	defer w.close()
+	pages := make([]analytics.Totals, len(w.names))
+	err = countStripes(ctx, w, visitorsOf, func(own stripeVisitors) error {
 		add(&a.Totals, own.totals) // no reader is in two stripes
 		for _, p := range own.pages {
 			if int(p.page) >= len(pages) {
@@ -50,41 +52,66 @@ func (s *Store) CountVisitors(ctx context.Context, project string, from, to anal
 	}
 	for i, n := range pages {
 		if n.Total > 0 {
-			a.Rows = append(a.Rows, analytics.Row{Path: names[i], Totals: analytics.Totals{Human: n.Human, AI: n.AI,
-				Total: n.Total}})
+			a.Rows = append(a.Rows, analytics.Row{Path: w.names[i], Totals: n})
 		}
 	}
 	slices.SortFunc(a.Rows, analytics.ByVisitors)
 	return a, nil
 }
 
+// window has the open segments of some days of a project in one epoch.
+type window struct {
+	days []*opened
+	// evidence is of the epoch. It counts if it is of a day before this one, counted from the first of the epoch.
+	evidence []*opened
+	before   int32
+	// confirms: the window has the evidence.
+	confirms bool
+	names    []string // of pages
+}
+
 // openWindow opens the segments of some days, and then reads the names of pages: a commit that adds pages between the
 // two adds names that no open segment has, never the reverse.
-func (s *Store) openWindow(ctx context.Context, project string, from, to analytics.Date) (in []*opened,
-	names []string, err error) {
+func (s *Store) openWindow(
+	ctx context.Context, project string, from, to analytics.Date, evidence bool,
+) (_ *window, err error) {
 	epoch := EpochOf(from)
 	if to > epoch.To() {
-		return nil, nil, fmt.Errorf("[%s,%s): no epoch has all its days", from, to)
+		return nil, fmt.Errorf("[%s,%s): no epoch has all its days", from, to)
 	}
-	if in, err = s.openAll(ctx, "project = ? AND epoch = ? AND day >= ? AND day < ?", project, int(epoch),
-		int(from), int(to)); err != nil {
-		return nil, nil, err
+	all, err := s.openAll(ctx, "project = ? AND epoch = ? AND (NOT evidence AND day >= ? AND day < ? OR evidence AND ?)",
+		project, int(epoch), int(from), int(to), evidence)
+	if err != nil {
+		return nil, err
+	}
+	w := &window{before: int32(to - epoch.From()), confirms: evidence}
+	for _, o := range all {
+		if o.evidence {
+			w.evidence = append(w.evidence, o)
+		} else {
+			w.days = append(w.days, o)
+		}
 	}
 	err = s.step("names", func() error {
-		names, err = s.paths(ctx)
+		w.names, err = s.paths(ctx)
 		return err
 	})
 	if err != nil {
-		closeAll(in)
-		return nil, nil, err
+		w.close()
+		return nil, err
 	}
-	return in, names, nil
+	return w, nil
 }
 
-// countStripes counts the stripes of open segments, several at a time, and adds up what they have, one at a time.
-func countStripes[T any](ctx context.Context, in []*opened, count func(in []*opened, stripe int) (T, error),
+func (w *window) close() {
+	closeAll(w.days)
+	closeAll(w.evidence)
+}
+
+// countStripes counts the stripes of a window, several at a time, and adds up what they have, one at a time.
+func countStripes[T any](ctx context.Context, w *window, count func(w *window, stripe int) (T, error),
 	add func(T) error) error {
-	if len(in) == 0 {
+	if len(w.days) == 0 {
 		return nil
 	}
 	var adding sync.Mutex
@@ -92,7 +119,7 @@ func countStripes[T any](ctx context.Context, in []*opened, count func(in []*ope
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for stripe := range stripes {
 		group.Go(func() error {
-			own, err := count(in, stripe)
+			own, err := count(w, stripe)
 			if err == nil {
 				err = context.Cause(ctx)
 			}
@@ -129,19 +156,26 @@ type pageTotals struct {
 	totals analytics.Totals
 }
 
-func visitorsOf(in []*opened, stripe int) (c stripeVisitors, err error) {
-	numbers, err := number(in, stripe, nil, func(_ uint32, _ int32, kinds uint8) {
-		human, ai := int64(kinds>>Human&1), int64(kinds>>AI&1)
+func visitorsOf(w *window, stripe int) (c stripeVisitors, err error) {
+	var people []bool // whether a reader counts as human, by number; nil: all do
+	numbers, err := number(w, stripe, nil, func(r numbered) {
+		human, ai := int64(r.kinds>>Human&1), int64(r.kinds>>AI&1)
+		if w.confirms {
+			if people = append(people, r.shown); !r.shown {
+				human = 0
+			}
+		}
 		add(&c.totals, analytics.Totals{Human: human, AI: ai, Total: human | ai})
 	})
 	if err != nil {
 		return c, err
 	}
 	var readers readerSet
-	err = eachPage(in, stripe, numbers, func(own []uint32, p *pages) {
+	err = eachPage(w.days, stripe, numbers, func(own []uint32, p *pages) {
 		p.each(func(f fact) {
-			if kind := f.kind(); kind < Neither {
-				readers.Add(own[f.reader()]<<1 | uint32(kind))
+			kind, reader := f.category.kind(), own[f.reader]
+			if kind == AI || kind == Human && (people == nil || people[reader]) {
+				readers.Add(reader<<1 | uint32(kind))
 			}
 		})
 	}, func(page int32) {
@@ -189,20 +223,30 @@ func eachPage(in []*opened, stripe int, numbers [][]uint32, facts func(own []uin
 // processor's cache. Tests set a smaller number, so that a few readers fill several ranges.
 var perRange = 1 << 12
 
-// number numbers the readers of a stripe of several segments of an epoch, densely. It takes them by
-// ranges of ids: segments have them in order. groups has the group of each agent, by its number and 2; a
-// reader whose segments have agents of several groups is a reader in each. nil: there is one group. each
-// is called with the number, group and kinds of every reader.
-func number(in []*opened, stripe int, groups []int32, each func(number uint32, group int32, kinds uint8),
-) (numbers [][]uint32, err error) {
+// numbered is a reader of a window.
+type numbered struct {
+	number uint32
+	group  int32
+	kinds  uint8
+	shown  bool // there is evidence
+}
+
+// number numbers the readers of a stripe of a window densely. It takes them by ranges of ids: segments have them in
+// order. groups has the group of each agent, by its number and 2; a reader whose segments have agents of several groups
+// is a reader in each. nil: there is one group. each is called with every reader.
+func number(w *window, stripe int, groups []int32, each func(numbered)) (numbers [][]uint32, err error) {
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
-	numbers = make([][]uint32, len(in))
-	from, size := make([]*readers, len(in)), 0
-	for i, o := range in {
+	numbers = make([][]uint32, len(w.days))
+	from, size := make([]*readers, len(w.days)), 0
+	for i, o := range w.days {
 		from[i] = o.readers(stripe)
 		numbers[i] = make([]uint32, 0, from[i].size)
 		size += from[i].size
+	}
+	evidence := make([]*readers, len(w.evidence))
+	for i, o := range w.evidence {
+		evidence[i] = o.readers(stripe)
 	}
 	same := stripeBits + bits.Len(uint(size/perRange)) // bits of all ids of a range
 	next, step := uint32(0), uint64(1)<<(64-same)
@@ -210,8 +254,9 @@ func number(in []*opened, stripe int, groups []int32, each func(number uint32, g
 		all := x.entries[:0]
 		for i, of := range from {
 			of.until(last, func(r reader) {
-				// The page is the segment, the agent is the reader's place in it, and the requests are its group.
-				e := entry{id: r.id, page: int32(i), agent: int32(len(numbers[i])), kind: r.kinds}
+				// The page is the segment, the agent is the reader's place in it, the requests are its group, and the category
+				// is its kinds.
+				e := entry{id: r.id, page: int32(i), agent: int32(len(numbers[i])), category: category(r.kinds)}
 				numbers[i] = append(numbers[i], 0)
 				if groups != nil {
 					if r.agent < Network || int(r.agent-Network) >= len(groups) {
@@ -228,12 +273,17 @@ func number(in []*opened, stripe int, groups []int32, each func(number uint32, g
 		inRuns(all, func(a, b *entry) bool { return a.requests == b.requests },
 			func(a, b entry) int { return cmp.Compare(a.requests, b.requests) })
 		for i := 0; i < len(all); next++ {
-			id, group, kinds := all[i].id, all[i].requests, uint8(0)
-			for ; i < len(all) && all[i].id == id && all[i].requests == group; i++ {
-				kinds |= all[i].kind
+			id, r := all[i].id, numbered{number: next, group: int32(all[i].requests)}
+			for ; i < len(all) && all[i].id == id && int32(all[i].requests) == r.group; i++ {
+				r.kinds |= uint8(all[i].category)
 				numbers[all[i].page][all[i].agent] = next
 			}
-			each(next, int32(group), kinds)
+			if r.kinds>>Human&1 != 0 {
+				for _, of := range evidence {
+					r.shown = of.has(id, w.before) || r.shown
+				}
+			}
+			each(r)
 		}
 		if last == lastOf(stripe) {
 			break
@@ -242,14 +292,18 @@ func number(in []*opened, stripe int, groups []int32, each func(number uint32, g
 	for _, of := range from {
 		err = errors.Join(err, of.end())
 	}
+	for _, of := range evidence {
+		err = errors.Join(err, of.err)
+	}
 	return numbers, err
 }
 
-// Changed returns the number of the newest commit that added facts of these days; 0: none.
+// Changed returns the number of the newest commit that added facts of these days, or evidence that counts in them;
+// 0: none.
 func (s *Store) Changed(ctx context.Context, project string, from, to analytics.Date) (changed int64, err error) {
-	err = s.sql.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM days WHERE project = ? AND day >= ? "+
-		"AND day < ?",
-		project, int(from), int(to)).Scan(&changed)
+	err = s.sql.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM days WHERE project = ? AND "+
+		"(NOT evidence AND day >= ? OR evidence AND day >= ?) AND day < ?",
+		project, int(from), int(EpochOf(from).From()), int(to)).Scan(&changed)
 	return changed, err
 }
 
@@ -260,8 +314,9 @@ func (s *Store) FirstDay(ctx context.Context, project string, from, trusted anal
 	days, err := query(ctx, s.sql, func(row scanner) (day analytics.Date, err error) {
 		err = row.Scan(&day)
 		return day, err
-	}, "SELECT day FROM days AS this WHERE project = ? AND day >= ? AND (day >= ? OR EXISTS (SELECT 1 FROM days "+
-		"WHERE project = this.project AND day > this.day AND day <= this.day + ?)) ORDER BY day LIMIT 1",
+	}, "SELECT day FROM days AS this WHERE project = ? AND NOT evidence AND day >= ? AND (day >= ? OR EXISTS "+
+		"(SELECT 1 FROM days WHERE project = this.project AND NOT evidence AND day > this.day AND day <= this.day + ?)) "+
+		"ORDER BY day LIMIT 1",
 		project, int(from), int(trusted), month)
 	if err != nil || len(days) == 0 {
 		return nil, err
@@ -276,44 +331,66 @@ type Fact struct {
 	Agent    string // empty: a person's browser
 	Class    string
 	Kind     uint8
+	Source   string // of a person's visit; else empty
+	Markdown bool
 	Requests uint32
+	Bytes    int64           // or Unsaid
+	Shown    *analytics.Date // the first day of the epoch with evidence that the reader is a browser; nil: none
 }
 
 // Facts calls each with the facts of a day, as the epoch of its month has them, but for paths that are not
 // there.
 func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, each func(Fact) error) error {
-	in, err := s.openAll(ctx, "project = ? AND epoch = ? AND day = ?", project, int(EpochOf(day)), int(day))
+	w, err := s.openWindow(ctx, project, day, day+1, true)
 	if err != nil {
 		return err
 	}
-	defer closeAll(in)
-	names, err := s.paths(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := s.agents(ctx)
+	defer w.close()
+	allAgents, err := s.agents(ctx)
 	if err != nil {
 		return err
 	}
 	agents := map[int32]Agent{}
-	for _, a := range all {
+	for _, a := range allAgents {
 		agents[a.Number] = a
 	}
+	referrals, err := s.referrals(ctx)
+	if err != nil {
+		return err
+	}
+	sources := map[int32]string{}
+	for _, r := range referrals {
+		sources[r.Number] = r.Name
+	}
 	for stripe := range stripes {
-		for _, o := range in {
+		shown := map[uint64]*analytics.Date{}
+		for _, o := range w.evidence {
 			all, err := o.entries(stripe, nil)
 			if err != nil {
 				return err
 			}
 			for _, e := range all {
-				if e.kind == Missed {
+				first := o.epoch.From() + analytics.Date(e.agent-agentOfDay(0))
+				if known := shown[e.id]; known == nil || first < *known {
+					shown[e.id] = &first
+				}
+			}
+		}
+		for _, o := range w.days {
+			all, err := o.entries(stripe, nil)
+			if err != nil {
+				return err
+			}
+			for _, e := range all {
+				kind, a := e.category.kind(), agents[e.agent]
+				if kind >= Missed {
 					continue
 				}
-				if int(e.page) >= len(names) {
+				if int(e.page) >= len(w.names) {
 					return s.nameless(e.page)
 				}
-				a := agents[e.agent]
-				if err := each(Fact{names[e.page], e.id, a.Token, a.Class, e.kind, e.requests}); err != nil {
+				if err := each(Fact{w.names[e.page], e.id, a.Token, a.Class, kind, sources[e.category.referral()],
+					e.category.markdown(), e.requests, e.bytes, shown[e.id]}); err != nil {
 					return err
 				}
 			}

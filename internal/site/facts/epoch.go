@@ -3,15 +3,14 @@ package facts
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"time"
+
+	"github.com/dchest/siphash"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -36,21 +35,31 @@ func (e Epoch) From() analytics.Date { return e.month(0) }
 // To is the day after its last.
 func (e Epoch) To() analytics.Date { return e.month(2) }
 
-// Hash returns the ids of readers under a key.
-type Hash struct {
-	mac hash.Hash
-	sum []byte
+// KeySize is the size of the key of an epoch: 16 bytes.
+const KeySize = 16
+
+// Hash is the keyed MAC of readers: SipHash-2-4 with a key and a result of 128 bits. The zero Hash has the zero key.
+type Hash struct{ k0, k1 uint64 }
+
+// NewHash returns the hash under a key of [KeySize] bytes.
+func NewHash(key []byte) Hash {
+	return Hash{binary.LittleEndian.Uint64(key), binary.LittleEndian.Uint64(key[8:KeySize])}
 }
 
-// NewHash returns a hash for one goroutine.
-func NewHash(key []byte) *Hash { return &Hash{mac: hmac.New(sha256.New, key)} }
+// ForgottenHash returns the hash under a random key that nothing else has.
+func ForgottenHash() Hash {
+	var key [KeySize]byte
+	rand.Read(key[:])
+	return NewHash(key[:])
+}
 
-// ID is the id of what identifies a reader.
-func (h *Hash) ID(who []byte) uint64 {
-	h.mac.Reset()
-	h.mac.Write(who)
-	h.sum = h.mac.Sum(h.sum[:0])
-	return binary.LittleEndian.Uint64(h.sum)
+// Sum is the MAC of what identifies a reader.
+func (h Hash) Sum(who []byte) (low, high uint64) { return siphash.Hash128(h.k0, h.k1, who) }
+
+// ID is the id of what identifies a reader: the first 64 bits of the MAC.
+func (h Hash) ID(who []byte) uint64 {
+	id, _ := h.Sum(who)
+	return id
 }
 
 // Keys returns the keys under which a view of a month is kept: those of the epoch before, and of the
@@ -78,7 +87,7 @@ func (s *Store) Keys(ctx context.Context, project string, month Epoch, now time.
 		}
 	}
 	for _, i := range missing {
-		keys[i] = make([]byte, sha256.Size)
+		keys[i] = make([]byte, KeySize)
 		rand.Read(keys[i])
 		s.made[epochOf{project, month - 1 + Epoch(i)}] = newKey{keys[i], now}
 	}
@@ -148,7 +157,7 @@ func (s *Store) Reopen(ctx context.Context, now time.Time) error {
 // CloseEpoch destroys the key of an epoch, and all ids under it: its segments are written again with
 // ids under a key that nothing keeps. Until the one transaction at the end, nothing has changed. The
 // segments of a day that has a damaged one are removed, and are the error: one that was put back from a
-// backup would have other ids than the other days. The day stays damaged.
+// backup would have other ids than the other days. The day stays damaged, and so does evidence.
 func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -159,18 +168,16 @@ func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) err
 	if err != nil {
 		return err
 	}
-	secret := make([]byte, sha256.Size)
-	rand.Read(secret)
-	again := NewHash(secret)
-	clear(secret)
+	again := ForgottenHash()
 	rekey := func(id uint64) uint64 { return again.ID(binary.LittleEndian.AppendUint64(nil, id)) }
-	byDay := map[analytics.Date][]segment{}
+	together := map[part][]segment{}
 	for _, seg := range all {
-		byDay[seg.day] = append(byDay[seg.day], seg)
+		of := part{evidence: seg.evidence, day: seg.day}
+		together[of] = append(together[of], seg)
 	}
 	var old, made, lost []segment
 	var damaged error
-	for _, segs := range byDay {
+	for _, segs := range together {
 		one, err := s.rekey(segs, rekey)
 		if errors.Is(err, ErrDamaged) {
 			damaged, lost = errors.Join(damaged, err), append(lost, segs...)

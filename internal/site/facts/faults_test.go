@@ -34,6 +34,7 @@ func (m *model) clone(t *testing.T) *model {
 	c.Store, c.dir = nil, t.TempDir()
 	check(t, os.CopyFS(c.dir, os.DirFS(m.dir)))
 	c.visits, c.pages, c.agents = slices.Clone(m.visits), slices.Clone(m.pages), slices.Clone(m.agents)
+	c.from = slices.Clone(m.from)
 	c.keys = maps.Clone(m.keys)
 	return &c
 }
@@ -96,7 +97,7 @@ func TestEveryStep(t *testing.T) {
 			if before == "added" {
 				return func() error { return nil }
 			}
-			m.pages, m.agents = m.pages[:len(base.pages)], m.agents[:len(base.agents)]
+			m.pages, m.agents, m.from = m.pages[:len(base.pages)], m.agents[:len(base.agents)], m.from[:len(base.from)]
 			b, _ := m.batch(t, added)
 			m.visits = m.visits[:n]
 			b.Positions["log"] = []byte("added")
@@ -131,7 +132,7 @@ func TestEveryStep(t *testing.T) {
 			m.visits = slices.DeleteFunc(m.visits, func(v visit) bool { return v.day < faultsFrom+2 })
 		}},
 		"keep": {func(m *model) func() error {
-			q := Question{analytics.VisitorsReport, project, analytics.Window{From: faultsFrom, To: faultsTo}}
+			q := Question{analytics.VisitorsReport, project, analytics.Claimed, analytics.Window{From: faultsFrom, To: faultsTo}}
 			return func() error { return m.Keep(t.Context(), q, 7, []byte("answer")) }
 		}, nothing},
 		"open": {func(m *model) func() error {

@@ -17,15 +17,16 @@ import (
 type Question struct {
 	Report  analytics.Report
 	Project string
+	Humans  analytics.Humans
 	analytics.Window
 }
 
 // Kept returns the kept answer of a question as [Store.Keep] got it, if it was made when changed was the
 // newest commit of its days; nil without one.
 func (s *Store) Kept(ctx context.Context, q Question, changed int64) (text []byte, err error) {
-	err = s.sql.QueryRowContext(ctx, "SELECT answer FROM answers WHERE report = ? AND project = ? AND from_day = ? "+
-		"AND to_day = ? AND changed = ?",
-		q.Report.String(), q.Project, int(q.From), int(q.To), changed).Scan(&text)
+	err = s.sql.QueryRowContext(ctx, "SELECT answer FROM answers WHERE report = ? AND project = ? AND humans = ? "+
+		"AND from_day = ? AND to_day = ? AND changed = ?",
+		q.Report.String(), q.Project, string(q.Humans), int(q.From), int(q.To), changed).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -41,9 +42,9 @@ func (s *Store) Kept(ctx context.Context, q Question, changed int64) (text []byt
 func (s *Store) Keep(ctx context.Context, q Question, changed int64, text []byte) error {
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx,
-			"INSERT OR REPLACE INTO answers (report, project, from_day, to_day, changed, answer) "+
-				"VALUES (?, ?, ?, ?, ?, ?)",
-			q.Report.String(), q.Project, int(q.From), int(q.To), changed, text)
+			"INSERT OR REPLACE INTO answers (report, project, humans, from_day, to_day, changed, answer) "+
+				"VALUES (?, ?, ?, ?, ?, ?, ?)",
+			q.Report.String(), q.Project, string(q.Humans), int(q.From), int(q.To), changed, text)
 		return err
 	})
 	if err != nil {

@@ -57,15 +57,15 @@ func (s *Store) Merge(ctx context.Context) error {
 	}
 	var damaged error
 	for {
-		full, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, level, 0 FROM segments WHERE "+
-			s.sound()+" GROUP BY project, epoch, day, level HAVING count(*) >= ?", few)
+		full, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, evidence, day, level, 0 FROM segments "+
+			"WHERE "+s.sound()+" GROUP BY project, epoch, evidence, day, level HAVING count(*) >= ?", few)
 		if err != nil {
 			return err
 		}
 		merged := 0
 		for _, f := range full {
-			err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ? AND level = ?", f.project, int(f.epoch),
-				int(f.day), f.level)
+			err := s.mergeThose(ctx, "project = ? AND epoch = ? AND evidence = ? AND day = ? AND level = ?", f.project,
+				int(f.epoch), f.evidence, int(f.day), f.level)
 			switch {
 			case err == nil:
 				merged++
@@ -82,21 +82,24 @@ func (s *Store) Merge(ctx context.Context) error {
 	}
 }
 
-// MergeDay merges all segments of a day, so that nothing shows in which order its views came.
+// MergeDay merges all segments of a day, and all evidence of its epochs, so that nothing shows in which order its views
+// came.
 func (s *Store) MergeDay(ctx context.Context, day analytics.Date) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
-	several, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, 0, 0 FROM segments WHERE day = ? AND "+
-		s.sound()+" GROUP BY project, epoch HAVING count(*) > 1", int(day))
+	several, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, evidence, day, 0, 0 FROM segments "+
+		"WHERE (NOT evidence AND day = ? OR evidence AND epoch IN (?, ?)) AND "+s.sound()+
+		" GROUP BY project, epoch, evidence HAVING count(*) > 1", int(day), int(EpochOf(day))-1, int(EpochOf(day)))
 	if err != nil {
 		return err
 	}
 	var damaged error
 	for _, of := range several {
-		err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ?", of.project, int(of.epoch), int(day))
+		err := s.mergeThose(ctx, "project = ? AND epoch = ? AND evidence = ? AND day = ?", of.project, int(of.epoch),
+			of.evidence, int(of.day))
 		if damaged = errors.Join(damaged, err); err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
@@ -121,7 +124,7 @@ func (s *Store) Days(ctx context.Context) ([]analytics.Date, error) {
 	return query(ctx, s.sql, func(row scanner) (d analytics.Date, err error) {
 		err = row.Scan(&d)
 		return d, err
-	}, "SELECT DISTINCT day FROM segments WHERE "+s.sound()+" "+
+	}, "SELECT DISTINCT day FROM segments WHERE NOT evidence AND "+s.sound()+" "+
 		"GROUP BY project, epoch, day HAVING count(*) > 1 ORDER BY day")
 }
 
@@ -156,7 +159,8 @@ func (s *Store) mergeThose(ctx context.Context, where string, args ...any) error
 	return s.replace(ctx, segs, []segment{one}, nil)
 }
 
-// DropBefore removes the facts of days before one, and the answers about them.
+// DropBefore removes the facts of days before one, the evidence of the epochs that end before it, and the answers about
+// these days.
 func (s *Store) DropBefore(ctx context.Context, day analytics.Date) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -177,13 +181,13 @@ func (s *Store) DropBefore(ctx context.Context, day analytics.Date) error {
 }
 
 func scanSegment(row scanner) (seg segment, err error) {
-	err = row.Scan(&seg.number, &seg.project, &seg.epoch, &seg.day, &seg.level, &seg.size)
+	err = row.Scan(&seg.number, &seg.project, &seg.epoch, &seg.evidence, &seg.day, &seg.level, &seg.size)
 	return seg, err
 }
 
 func (s *Store) segments(ctx context.Context, where string, args ...any) ([]segment, error) {
-	return query(ctx, s.sql, scanSegment, "SELECT number, project, epoch, day, level, size FROM segments WHERE "+where+
-		" ORDER BY day, number", args...)
+	return query(ctx, s.sql, scanSegment, "SELECT number, project, epoch, evidence, day, level, size FROM segments WHERE "+
+		where+" ORDER BY day, number", args...)
 }
 
 // openAll opens the segments of a condition. Their files stay readable when others replace them.

@@ -12,6 +12,12 @@ CREATE TABLE agents (
   class  TEXT NOT NULL,
   hosted INTEGER NOT NULL
 ) STRICT;
+-- sources of visits
+CREATE TABLE referrals (
+  number INTEGER PRIMARY KEY,
+  name   TEXT NOT NULL,
+  class  TEXT NOT NULL
+) STRICT;
 -- key: NULL when the epoch is closed
 CREATE TABLE epochs (
   project TEXT NOT NULL,
@@ -20,21 +26,24 @@ CREATE TABLE epochs (
   opened  INTEGER NOT NULL,
   PRIMARY KEY (project, epoch)
 ) STRICT;
+-- evidence: 0: facts of the day; 1: evidence of the epoch, whose last day it is
 CREATE TABLE segments (
-  number  INTEGER PRIMARY KEY AUTOINCREMENT,
-  project TEXT NOT NULL,
-  epoch   INTEGER NOT NULL,
-  day     INTEGER NOT NULL,
-  level   INTEGER NOT NULL,
-  size    INTEGER NOT NULL
+  number   INTEGER PRIMARY KEY AUTOINCREMENT,
+  project  TEXT NOT NULL,
+  epoch    INTEGER NOT NULL,
+  evidence INTEGER NOT NULL,
+  day      INTEGER NOT NULL,
+  level    INTEGER NOT NULL,
+  size     INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX segments_of_days ON segments (project, epoch, day);
--- changed: the number of the last commit that added facts of the day
+CREATE INDEX segments_of_days ON segments (project, epoch, evidence, day);
+-- changed: the newest segment of the last commit that added facts (evidence: 0) or evidence (1) of the day
 CREATE TABLE days (
-  project TEXT NOT NULL,
-  day     INTEGER NOT NULL,
-  changed INTEGER NOT NULL,
-  PRIMARY KEY (project, day)
+  project  TEXT NOT NULL,
+  evidence INTEGER NOT NULL,
+  day      INTEGER NOT NULL,
+  changed  INTEGER NOT NULL,
+  PRIMARY KEY (project, evidence, day)
 ) STRICT;
 CREATE TABLE positions (
   key      TEXT PRIMARY KEY,
@@ -62,13 +71,14 @@ CREATE TABLE clock (
   steady INTEGER NOT NULL,
   jumped INTEGER NOT NULL
 ) STRICT;
--- changed: the greatest of the days' when this was the answer
+-- humans: the mode of counting people; changed: the greatest of the days' when this was the answer
 CREATE TABLE answers (
   report   TEXT NOT NULL,
   project  TEXT NOT NULL,
+  humans   TEXT NOT NULL,
   from_day INTEGER NOT NULL,
   to_day   INTEGER NOT NULL,
   changed  INTEGER NOT NULL,
   answer   BLOB NOT NULL,
-  PRIMARY KEY (report, project, from_day, to_day)
+  PRIMARY KEY (report, project, humans, from_day, to_day)
 ) STRICT;

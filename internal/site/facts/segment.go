@@ -12,20 +12,25 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// A segment is the facts of one day of a project in one epoch, or of a part of that day. It is a
-// file of stripes: each has the readers whose ids begin with the same bits, in the order of their
-// ids, and then the pages that these read. So stripes can be counted apart, at the same time, and
-// each fits into a processor's cache. Both sections of a stripe are blocks, each with its length and
-// checksum, that begin and end between entries. The footer says where the sections end.
+// A segment is the facts of one day of a project in one epoch, or of a part of that day; or evidence of the epoch, or a
+// part of it. It is a file of stripes: each has the readers whose ids begin with the same bits, in the order of their
+// ids, and then the pages that these read. So stripes can be counted apart, at the same time, and each fits into a
+// processor's cache. Both sections of a stripe are blocks, each with its length and checksum, that begin and end between
+// entries. The footer says where the sections end.
 //
 //	readers  id (8 bytes), agent and kinds of views (varint: (agent+2)<<3 | kinds); one with two agents comes twice
-//	pages    page (varint: its number less that of the page before), number of facts,
-//	         each a reader of this stripe (varint: delta<<3 | kind<<1 | more) and, if more, requests-2
+//	pages    page (varint: its number less that of the page before), then groups of facts of one category:
+//	         category and whether another group follows (varint: category<<1 | follows), number of facts,
+//	         each a reader of this stripe (varint: delta<<2 | differs<<1 | more), requests-2 if more, and if differs
+//	         a signed varint: bytes less expected bytes, see [expected]
+//
+// Evidence has readers alone. The agent of each says the day of its first evidence: see [agentOfDay].
 //
 // Numbers are little-endian.
 const (
@@ -36,7 +41,7 @@ const (
 	maxBlock   = 2 * blockSize
 	frame      = 8 // length and checksum of a block
 	footer     = 8*sections + 4 + 8
-	magic      = "dgfacts1"
+	magic      = "dgfacts2"
 )
 
 // stripeOf returns the stripe of a reader.
@@ -67,36 +72,76 @@ type segment struct {
 	number  int64
 	project string
 	epoch   Epoch
-	day     analytics.Date
-	level   int
-	size    int64
+	// evidence of readers of the epoch; else facts of a day. The day of evidence is the last of the epoch, because it is
+	// removed with that day.
+	evidence bool
+	day      analytics.Date
+	level    int
+	size     int64
 }
 
-// fact is reader<<34 | kind<<32 | requests, so that facts of a page sort by reader and kind.
-type fact uint64
+// category is what the views of a fact have in common besides page and reader:
+// (referral+1)<<4 | answered as Markdown<<3 | kind.
+type category uint32
 
-const maxRequests = math.MaxUint32
-
-func newFact(reader uint32, kind uint8, requests uint32) fact {
-	return fact(reader)<<34 | fact(kind)<<32 | fact(requests)
+func categoryOf(v *View) category {
+	c := category(v.Kind)
+	if v.Markdown {
+		c |= 1 << 3
+	}
+	if v.Kind == Human {
+		c |= category(max(v.Referral, NoReferral)+1) << 4
+	}
+	return c
 }
 
-func (f fact) reader() uint32   { return uint32(f >> 34) }
-func (f fact) kind() uint8      { return uint8(f >> 32 & 3) }
-func (f fact) requests() uint32 { return uint32(f) }
+func (c category) kind() uint8     { return uint8(c & 7) }
+func (c category) markdown() bool  { return c>>3&1 != 0 }
+func (c category) referral() int32 { return int32(c>>4) - 1 }
 
-// merged adds up the requests of equal readers and kinds. The facts are sorted.
+// fact is the views of one category that a reader got of a page.
+type fact struct {
+	bytes    int64
+	reader   uint32
+	requests uint32
+	category category
+}
+
+// The sums of a fact that are not exceeded.
+const (
+	maxRequests = math.MaxUint32
+	maxBytes    = math.MaxInt64 / 2
+)
+
+// merged adds up the requests and bytes of equal readers of a category. The facts are sorted by both.
 func merged(facts []fact) []fact {
 	out := facts[:0]
 	for _, f := range facts {
-		if n := len(out); n > 0 && out[n-1]>>32 == f>>32 {
-			sum := min(uint64(out[n-1].requests())+uint64(f.requests()), maxRequests)
-			out[n-1] = f>>32<<32 | fact(sum)
+		if n := len(out) - 1; n >= 0 && out[n].reader == f.reader && out[n].category == f.category {
+			out[n].requests = uint32(min(uint64(out[n].requests)+uint64(f.requests), maxRequests))
+			out[n].bytes = addBytes(out[n].bytes, f.bytes)
 			continue
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// addBytes adds up bytes: they are unsaid if either is.
+func addBytes(a, b int64) int64 {
+	if a < 0 || b < 0 {
+		return Unsaid
+	}
+	return min(a+b, maxBytes)
+}
+
+// expected is one more than the bytes of some requests if each has as many as the last fact of the page that differed;
+// 0 if these were unsaid.
+func expected(each int64, requests uint32) int64 {
+	if each < 0 {
+		return 0
+	}
+	return each*int64(requests) + 1
 }
 
 // writer writes a segment: of each stripe the readers in order, then the pages in order.
@@ -158,25 +203,53 @@ func (w *writer) next() {
 // write writes the facts of a page, sorted and merged.
 func (w *writer) write(page int32, facts []fact) {
 	w.block = binary.AppendUvarint(w.block, uint64(page-w.page))
-	w.block = binary.AppendUvarint(w.block, uint64(len(facts)))
 	w.page = page
-	last := uint32(0)
-	for _, f := range facts {
-		if len(w.block) >= blockSize {
-			w.flush()
+	each := int64(Unsaid)
+	for len(facts) > 0 {
+		category, n, follows := facts[0].category, 1, uint64(0)
+		for n < len(facts) && facts[n].category == category {
+			n++
 		}
-		head := uint64(f.reader()-last)<<3 | uint64(f.kind())<<1
-		last = f.reader()
-		if f.requests() == 1 {
-			w.block = binary.AppendUvarint(w.block, head)
-		} else {
-			w.block = binary.AppendUvarint(w.block, head|1)
-			w.block = binary.AppendUvarint(w.block, uint64(f.requests())-2)
+		if n < len(facts) {
+			follows = 1
 		}
+		w.block = binary.AppendUvarint(w.block, uint64(category)<<1|follows)
+		w.block = binary.AppendUvarint(w.block, uint64(n))
+		last := uint32(0)
+		for _, f := range facts[:n] {
+			if len(w.block) >= blockSize {
+				w.flush()
+			}
+			head := uint64(f.reader-last) << 2
+			last = f.reader
+			differs := f.bytes + 1 - expected(each, f.requests)
+			if differs != 0 {
+				head |= 2
+			}
+			if f.requests > 1 {
+				w.block = binary.AppendUvarint(w.block, head|1)
+				w.block = binary.AppendUvarint(w.block, uint64(f.requests)-2)
+			} else {
+				w.block = binary.AppendUvarint(w.block, head)
+			}
+			if differs != 0 {
+				w.block = binary.AppendVarint(w.block, differs)
+				each = eachOf(f.bytes, f.requests)
+			}
+		}
+		facts = facts[n:]
 	}
 	if len(w.block) >= blockSize {
 		w.flush()
 	}
+}
+
+// eachOf is the bytes of each of some requests.
+func eachOf(bytes int64, requests uint32) int64 {
+	if bytes < 0 {
+		return Unsaid
+	}
+	return bytes / int64(requests)
 }
 
 // close makes the file whole and durable, except for its entry in the directory. A file has the
@@ -216,7 +289,11 @@ type opened struct {
 func (s *Store) openSegment(seg segment) (*opened, error) {
 	name := filepath.Join(s.dir, segmentDir, segmentName(seg.number))
 	if seg.size == 0 {
-		return nil, fmt.Errorf("%s: %w since its epoch was closed: %s cannot be counted any more", name, ErrDamaged, seg.day)
+		of := seg.day.String()
+		if seg.evidence {
+			of = fmt.Sprintf("confirmed people from %s to %s", seg.epoch.From(), seg.day)
+		}
+		return nil, fmt.Errorf("%s: %w since its epoch was closed: %s cannot be counted any more", name, ErrDamaged, of)
 	}
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -271,10 +348,13 @@ func (o *opened) readFooter() error {
 type stream struct {
 	of      *opened
 	at, end int64
-	block   []byte
+	block   *[]byte // of blocks
 	rest    []byte
 	err     error
 }
+
+// blocks are buffers that streams have read to their ends.
+var blocks = sync.Pool{New: func() any { return new([]byte) }}
 
 func (o *opened) section(i int) *stream {
 	from := int64(0)
@@ -290,29 +370,44 @@ func (s *stream) more() bool {
 		return true
 	}
 	if s.err != nil || s.at == s.end {
+		if s.block != nil {
+			blocks.Put(s.block)
+			s.block, s.rest = nil, nil
+		}
 		return false
 	}
-	var head [frame]byte
-	if _, err := s.of.file.ReadAt(head[:], s.at); err != nil {
+	if s.block == nil {
+		s.block = blocks.Get().(*[]byte)
+	}
+	block := slices.Grow((*s.block)[:0], frame+blockSize)
+	*s.block = block
+	block = block[:min(s.end-s.at, frame+blockSize)] // the rest of most
+	if _, err := s.of.file.ReadAt(block, s.at); err != nil {
 		s.err = unreadable(s.of, err)
 		return false
 	}
-	n := int64(binary.LittleEndian.Uint32(head[:]))
+	n := int64(0)
+	if len(block) >= frame {
+		n = int64(binary.LittleEndian.Uint32(block))
+	}
 	if n == 0 || n > maxBlock || s.at+frame+n > s.end {
 		s.err = s.of.damaged("block")
 		return false
 	}
-	s.block = slices.Grow(s.block[:0], int(n))[:n]
-	if _, err := s.of.file.ReadAt(s.block, s.at+frame); err != nil {
-		s.err = unreadable(s.of, err)
-		return false
+	if read := len(block); frame+int(n) > read {
+		block = slices.Grow(block, frame+int(n)-read)[:frame+n]
+		*s.block = block
+		if _, err := s.of.file.ReadAt(block[read:], s.at+int64(read)); err != nil {
+			s.err = unreadable(s.of, err)
+			return false
+		}
 	}
-	if crc32.Checksum(s.block, table32) != binary.LittleEndian.Uint32(head[4:]) {
-		s.err = s.of.damaged("checksum")
+	s.rest = block[frame : frame+n]
+	if crc32.Checksum(s.rest, table32) != binary.LittleEndian.Uint32(block[4:]) {
+		s.err, s.rest = s.of.damaged("checksum"), nil
 		return false
 	}
 	s.at += frame + n
-	s.rest = s.block
 	return true
 }
 
@@ -358,7 +453,6 @@ type pages struct {
 	*stream
 	readers int // of the stripe
 	page    int32
-	facts   uint64
 	done    bool
 }
 
@@ -368,7 +462,6 @@ func (p *pages) next() {
 		return
 	}
 	step := p.uvarint()
-	p.facts = p.uvarint()
 	if step == 0 || step > math.MaxInt32 || int64(p.page)+int64(step) > math.MaxInt32 {
 		p.fail("page")
 		p.done = true
@@ -379,36 +472,58 @@ func (p *pages) next() {
 
 // each calls do with the facts of the present page.
 func (p *pages) each(do func(f fact)) {
-	last := uint64(0)
-	for left := p.facts; left > 0; {
-		if !p.more() {
-			p.fail("facts")
+	rest := p.rest // a variable is faster
+	each := int64(Unsaid)
+	for follows := uint64(1); follows != 0; {
+		head, size := uvarint(rest)
+		left, n := uvarint(rest[max(size, 0):])
+		follows = head & 1
+		f := fact{category: category(head >> 1)}
+		if size <= 0 || n <= 0 || head>>1 > math.MaxUint32 || f.category.kind() > Redirected {
+			p.fail("category")
 			return
 		}
-		rest := p.rest // a variable is faster
-		for ; left > 0 && len(rest) > 0; left-- {
+		rest = rest[size+n:]
+		last := uint64(0)
+		for ; left > 0; left-- {
+			if len(rest) == 0 {
+				if p.rest = nil; !p.more() {
+					p.fail("facts")
+					return
+				}
+				rest = p.rest
+			}
 			head, size := uvarint(rest)
-			requests := uint64(1)
+			requests, value := uint64(1), each+1
 			if head&1 != 0 {
-				more, n := binary.Uvarint(rest[size:])
-				if n <= 0 {
-					size = 0
+				more, n := uvarint(rest[size:])
+				if n <= 0 || more > maxRequests-2 {
+					p.fail("requests")
+					return
 				}
 				requests, size = more+2, size+n
+				value = expected(each, uint32(requests))
 			}
-			if size <= 0 {
-				p.fail("number")
-				return
+			if head&2 != 0 {
+				differs, n := binary.Varint(rest[size:])
+				value += differs
+				if n <= 0 || value < 0 {
+					p.fail("bytes")
+					return
+				}
+				size += n
+				each = eachOf(value-1, uint32(requests))
 			}
-			rest = rest[size:]
-			if last += head >> 3; last >= uint64(p.readers) || requests > maxRequests {
+			if last += head >> 2; size <= 0 || last >= uint64(p.readers) {
 				p.fail("reader of a page")
 				return
 			}
-			do(newFact(uint32(last), uint8(head>>1&3), uint32(requests)))
+			rest = rest[size:]
+			f.reader, f.requests, f.bytes = uint32(last), uint32(requests), value-1
+			do(f)
 		}
-		p.rest = rest
 	}
+	p.rest = rest
 }
 
 // pages returns the pages of a stripe that has so many readers.
@@ -455,6 +570,36 @@ func (r *readers) until(last uint64, do func(reader)) {
 		r.rest = rest
 	}
 }
+
+// has reports whether a reader has evidence of a day before one, both counted from the first day of the epoch. Each call
+// asks for the same reader as the call before, or for one with a greater id.
+func (r *readers) has(id uint64, before int32) bool {
+	const (
+		size = 8 + 2     // of an entry: see agentOfDay
+		skip = 16 * size // most readers of a long epoch are not of the window
+	)
+	for r.more() {
+		rest := r.rest // a variable is faster
+		for len(rest) >= skip+size && binary.LittleEndian.Uint64(rest[skip:]) < id {
+			rest = rest[skip:]
+		}
+		for ; len(rest) >= size; rest = rest[size:] {
+			if at := binary.LittleEndian.Uint64(rest); at >= id {
+				r.rest = rest
+				v, n := uvarint(rest[8:])
+				return at == id && n == size-8 && int32(v>>3)-2 < agentOfDay(before)
+			}
+		}
+		if r.rest = nil; len(rest) > 0 {
+			r.fail("evidence")
+		}
+	}
+	return false
+}
+
+// agentOfDay is the agent of a reader whose evidence begins on a day of the epoch, counted from its first. It makes
+// all entries of evidence equally long.
+func agentOfDay(day int32) int32 { return day + 14 }
 
 // end returns what was wrong with the readers, once the last of the stripe was asked for.
 func (r *readers) end() error {

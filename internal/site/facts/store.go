@@ -1,7 +1,7 @@
 // Package facts keeps who read which page of a site, below one directory, for months: exactly, and
 // so that nothing in it leads back to an address once an epoch is closed.
 //
-// A reader is an id: the HMAC of its address and user agent under the key of an epoch, truncated to
+// A reader is an id: the SipHash-2-4-128 of its address and user agent under the key of an epoch, truncated to
 // 64 bits. An epoch is two months; each view is kept in the two epochs that have its month, in files
 // that nothing joins, without a time of day. So every window of two months or less that begins in
 // the first month of an epoch can be counted exactly, and no reader can be followed for longer.
@@ -37,7 +37,7 @@ const (
 	suffix     = ".facts"
 	lockName   = "lock"
 	// version is the number of the schema.
-	version = 3
+	version = 4
 )
 
 // remedy is that of a file that is damaged or lost.
@@ -68,6 +68,7 @@ type Store struct {
 	unsettled atomic.Bool
 	// damaged has the numbers of the segments that merging has found damaged; writing guards it.
 	damaged map[int64]bool
+	known   knownEvidence // writing guards it
 	// files guards the segments: whoever removes some holds it, and whoever lists and opens some.
 	files sync.RWMutex
 	// last is the number of the newest segment.
@@ -144,7 +145,8 @@ func open(dir string) (_ *Store, err error) {
 	if err != nil {
 		return nil, pathless(err)
 	}
-	s := &Store{dir: dir, lock: lock, damaged: map[int64]bool{}, made: map[epochOf]newKey{}}
+	s := &Store{dir: dir, lock: lock, damaged: map[int64]bool{}, known: make(knownEvidence, manyKnown),
+		made: map[epochOf]newKey{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -219,7 +221,8 @@ func (s *Store) connect() (err error) {
 func (s *Store) version() (known int, err error) {
 	err = s.sql.QueryRow("PRAGMA user_version").Scan(&known)
 	if err == nil && known != 0 && known != version {
-		err = fmt.Errorf("%w: it is of another version of docgauge (%d, want %d)", ErrUnusable, known, version)
+		err = fmt.Errorf("%w: its format is %d, and this docgauge reads and writes %d: use the docgauge that wrote it, or "+
+			"name another directory and let it read the logs again", ErrUnusable, known, version)
 	}
 	return known, err
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -33,13 +34,17 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// visit is a view as the model knows it, or, of kind Missed, a path that is not there.
+// visit is a view as the model knows it, or, of kind Missed or Redirected, a path that is not there, or evidence.
 type visit struct {
 	who, path string
 	day       analytics.Date
 	kind      uint8
 	agent     string // empty: a browser
-	network   string // of a miss
+	network   string // of a path that is not there
+	source    string // of a person
+	markdown  bool
+	bytes     int64
+	evidence  bool
 }
 
 // model counts the same by brute force.
@@ -49,6 +54,7 @@ type model struct {
 	visits []visit
 	pages  []Page
 	agents []Agent
+	from   []Referral
 	keys   map[Epoch][]byte // that were ever used
 }
 
@@ -91,8 +97,14 @@ func (m *model) batch(t *testing.T, visits []visit) (b Batch, late int) {
 			continue
 		}
 		m.keys[EpochOf(v.day)-1], m.keys[EpochOf(v.day)] = keys[0], keys[1]
+		if v.evidence {
+			b.Shown = append(b.Shown, Shown{Day: v.day,
+				Readers: [2]uint64{NewHash(keys[0]).ID([]byte(v.who)), NewHash(keys[1]).ID([]byte(v.who))}})
+			m.visits = append(m.visits, v)
+			continue
+		}
 		missed := Epoch(0)
-		if v.kind == Missed {
+		if v.kind >= Missed {
 			missed = EpochOf(v.day)
 		}
 		at := slices.IndexFunc(m.pages, func(p Page) bool { return p.Path == v.path && (p.Missed == 0) == (missed == 0) })
@@ -101,8 +113,16 @@ func (m *model) batch(t *testing.T, visits []visit) (b Batch, late int) {
 			m.pages = append(m.pages, Page{int32(at), project, v.path, missed})
 			b.Pages = append(b.Pages, m.pages[at])
 		}
+		referral := int32(NoReferral)
+		if v.kind == Human {
+			source := Referral{int32(len(m.from)), v.source, "class of " + v.source}
+			if referral = int32(slices.IndexFunc(m.from, func(r Referral) bool { return r.Name == v.source })); referral < 0 {
+				referral, m.from, b.Referrals = source.Number, append(m.from, source), append(b.Referrals, source)
+			}
+		}
 		add := func(agent int32, who string) {
-			b.Views = append(b.Views, View{Day: v.day, Page: int32(at), Agent: agent, Kind: v.kind,
+			b.Views = append(b.Views, View{Day: v.day, Page: int32(at), Agent: agent, Kind: v.kind, Referral: referral,
+				Markdown: v.markdown, Bytes: v.bytes,
 				Readers: [2]uint64{NewHash(keys[0]).ID([]byte(who)), NewHash(keys[1]).ID([]byte(who))}})
 		}
 		agent := int32(Browser)
@@ -115,7 +135,7 @@ func (m *model) batch(t *testing.T, visits []visit) (b Batch, late int) {
 			}
 		}
 		add(agent, v.who)
-		if v.kind == Missed {
+		if v.kind >= Missed {
 			add(Network, v.network)
 		}
 		m.visits = append(m.visits, v)
@@ -123,12 +143,24 @@ func (m *model) batch(t *testing.T, visits []visit) (b Batch, late int) {
 	return b, late
 }
 
-// want is the answer by brute force.
-func (m *model) want(from, to analytics.Date) Visitors {
-	type set [3]map[string]bool
-	sets := map[string]*set{}
+// confirmed is the people with evidence that counts in a window.
+func (m *model) confirmed(from, to analytics.Date) map[string]bool {
+	who := map[string]bool{}
 	for _, v := range m.visits {
-		if v.day < from || v.day >= to || v.kind >= Neither {
+		if v.evidence && v.day >= EpochOf(from).From() && v.day < to {
+			who[v.who] = true
+		}
+	}
+	return who
+}
+
+// want is the answer by brute force.
+func (m *model) want(from, to analytics.Date, mode analytics.Humans) Visitors {
+	type set [3]map[string]bool
+	sets, confirmed := map[string]*set{}, m.confirmed(from, to)
+	for _, v := range m.visits {
+		if v.day < from || v.day >= to || v.kind >= Neither || v.evidence ||
+			mode == analytics.Confirmed && v.kind == Human && !confirmed[v.who] {
 			continue
 		}
 		for _, path := range []string{"", v.path} {
@@ -143,12 +175,71 @@ func (m *model) want(from, to analytics.Date) Visitors {
 		r := analytics.Row{Path: path, Totals: analytics.Totals{Human: int64(len(s[Human])), AI: int64(len(s[AI])),
 			Total: int64(len(s[2]))}}
 		if path == "" {
-			a.Totals = analytics.Totals{Human: r.Human, AI: r.AI, Total: r.Total}
+			a.Totals = r.Totals
 			continue
 		}
 		a.Rows = append(a.Rows, r)
 	}
 	slices.SortFunc(a.Rows, analytics.ByVisitors)
+	return a
+}
+
+// wantSources is the report by brute force.
+func (m *model) wantSources(from, to analytics.Date) (a Sources) {
+	rows, confirmed := map[analytics.SourceRow][]string{}, m.confirmed(from, to)
+	for _, v := range m.visits {
+		if v.day < from || v.day >= to || v.kind != Human || v.evidence {
+			continue
+		}
+		r := analytics.SourceRow{Source: v.source, Class: "class of " + v.source, Agent: "unconfirmed"}
+		if confirmed[v.who] {
+			r.Agent = "browser"
+		}
+		for _, r.Path = range []string{"", v.path} {
+			rows[r] = append(rows[r], v.who)
+		}
+	}
+	for r, visits := range rows {
+		r.Requests = int64(len(visits))
+		slices.Sort(visits)
+		r.Visitors = int64(len(slices.Compact(visits)))
+		if r.Path == "" {
+			a.Totals = append(a.Totals, r)
+		} else {
+			a.Rows = append(a.Rows, r)
+		}
+	}
+	for _, list := range [][]analytics.SourceRow{a.Totals, a.Rows} {
+		slices.SortFunc(list, func(x, y analytics.SourceRow) int {
+			return slices.Compare([]string{x.Path, x.Source, x.Agent}, []string{y.Path, y.Source, y.Agent})
+		})
+	}
+	return a
+}
+
+// wantViews is the report by brute force.
+func (m *model) wantViews(from, to analytics.Date) (a Views) {
+	rows := map[string]analytics.ViewRow{}
+	for _, v := range m.visits {
+		if v.day < from || v.day >= to || v.kind >= Neither || v.evidence {
+			continue
+		}
+		r := rows[v.path]
+		r.Path = v.path
+		if v.kind == Human {
+			r.Human++
+			a.Totals.Human++
+		} else {
+			r.AI++
+			a.Totals.AI++
+		}
+		r.Total++
+		a.Totals.Total++
+		rows[v.path] = r
+	}
+	a.Rows = slices.SortedFunc(maps.Values(rows), func(x, y analytics.ViewRow) int {
+		return gocmp.Or(gocmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
+	})
 	return a
 }
 
@@ -158,21 +249,24 @@ func (m *model) check(t *testing.T, from, to analytics.Date) {
 }
 
 func (m *model) compare(t *testing.T, from, to analytics.Date) error {
-	got, err := m.CountVisitors(t.Context(), project, from, to)
-	if err != nil {
-		return err
+	for _, mode := range []analytics.Humans{analytics.Claimed, analytics.Confirmed} {
+		visitors, err := m.CountVisitors(t.Context(), project, from, to, mode)
+		agents, agentsErr := m.CountAgents(t.Context(), project, from, to, mode)
+		sources, sourcesErr := m.CountSources(t.Context(), project, from, to, mode)
+		views, viewsErr := m.CountViews(t.Context(), project, from, to, mode)
+		if err := errors.Join(err, agentsErr, sourcesErr, viewsErr); err != nil {
+			return err
+		}
+		for _, report := range []struct{ want, got any }{
+			{m.want(from, to, mode), visitors}, {m.wantAgents(from, to, mode), agents},
+			{m.wantSources(from, to), sources}, {m.wantViews(from, to), views},
+		} {
+			if diff := cmp.Diff(report.want, report.got, cmpopts.EquateEmpty()); diff != "" {
+				return fmt.Errorf("[%s,%s), %s (-want, +got):\n%s", from, to, mode, diff)
+			}
+		}
+		checkBounds(t, visitors, agents)
 	}
-	if want := m.want(from, to); got.Totals != want.Totals || !slices.Equal(got.Rows, want.Rows) {
-		return fmt.Errorf("[%s,%s): %v, want %v", from, to, got, want)
-	}
-	agents, err := m.CountAgents(t.Context(), project, from, to)
-	if err != nil {
-		return err
-	}
-	if diff := cmp.Diff(m.wantAgents(from, to), agents, cmpopts.EquateEmpty()); diff != "" {
-		return fmt.Errorf("[%s,%s), agents (-want, +got):\n%s", from, to, diff)
-	}
-	checkBounds(t, got, agents)
 	return nil
 }
 
@@ -207,7 +301,8 @@ func checkBounds(t *testing.T, v Visitors, a Agents) {
 var classOf = map[string]string{"Claude-User": "answers", "GPTBot": "training", "curl": "tool"}
 
 // wantAgents is the report by brute force.
-func (m *model) wantAgents(from, to analytics.Date) (a Agents) {
+func (m *model) wantAgents(from, to analytics.Date, mode analytics.Humans) (a Agents) {
+	confirmed := m.confirmed(from, to)
 	rows := map[analytics.AgentRow][]visit{} // without numbers
 	type miss struct {
 		networks map[string]bool
@@ -215,7 +310,7 @@ func (m *model) wantAgents(from, to analytics.Date) (a Agents) {
 	}
 	misses := map[string]*miss{}
 	for _, v := range m.visits {
-		if v.day < from || v.day >= to {
+		if v.day < from || v.day >= to || v.kind == Redirected || v.evidence {
 			continue
 		}
 		r := analytics.AgentRow{Path: v.path, Agent: v.agent, Class: classOf[v.agent], Found: v.kind != Missed}
@@ -226,6 +321,12 @@ func (m *model) wantAgents(from, to analytics.Date) (a Agents) {
 			r.Agent, r.Class = "unnamed", "coding"
 		}
 		r.Audience = [...]analytics.Audience{"human", "ai", "neither", "ai"}[v.kind]
+		if r.Agent == "browser" && !confirmed[v.who] {
+			r.Agent = "unconfirmed"
+			if mode == analytics.Confirmed {
+				r.Audience = "neither"
+			}
+		}
 		if v.kind == Missed && v.agent == "GPTBot" {
 			r.Audience = "neither"
 		}
@@ -250,8 +351,14 @@ func (m *model) wantAgents(from, to analytics.Date) (a Agents) {
 		who := map[string]bool{}
 		for _, v := range visits {
 			who[v.who] = true
+			if v.markdown {
+				r.Markdown++
+			}
+			if r.Bytes += v.bytes; v.bytes < 0 {
+				r.Bytes = math.MinInt64 / 2
+			}
 		}
-		r.Visitors, r.Requests = int64(len(who)), int64(len(visits))
+		r.Visitors, r.Requests, r.Bytes = int64(len(who)), int64(len(visits)), max(r.Bytes, -1)
 		switch {
 		case r.Path == "":
 			a.Totals = append(a.Totals, r)
@@ -275,16 +382,28 @@ func randomDay(rng *rand.Rand, day analytics.Date, n int) (all []visit) {
 	for range n {
 		who := rng.IntN(60)
 		v := visit{who: fmt.Sprint("reader ", who), path: fmt.Sprint("/page", rng.IntN(9)), day: day,
-			kind: uint8(rng.IntN(3)), agent: names[who%len(names)]}
+			kind: AI + uint8(rng.IntN(2)), agent: names[who%len(names)], bytes: 1000 << rng.IntN(3)}
+		if rng.IntN(9) == 0 {
+			v.bytes = rng.Int64N(1<<(8*rng.Int64N(5))+1) - 1
+		}
 		if who%7 == 0 && EpochOf(day)%2 == 0 {
 			v.agent = names[(who+1)%len(names)]
 		}
-		switch {
-		case rng.IntN(4) == 0:
+		switch what := rng.IntN(9); {
+		case what < 2:
 			v.kind, v.network = Missed, fmt.Sprint("network ", who%6)
 			v.path = fmt.Sprint("/page", rng.IntN(30))
+		case what == 2:
+			v.kind, v.network = Redirected, fmt.Sprint("network ", who%6)
+			v.path = fmt.Sprint("/page", rng.IntN(30))
+		case what == 3 && who%3 > 0:
+			v = visit{who: v.who, day: day, evidence: true}
 		case v.agent == "":
 			v.kind = uint8(rng.IntN(2))
+		}
+		v.markdown = v.kind < Missed && rng.IntN(3) == 0
+		if v.kind == Human {
+			v.source = []string{"none", "site", "google", "chatgpt", "claude"}[rng.IntN(5)]
 		}
 		all = append(all, v)
 	}
@@ -373,6 +492,24 @@ func (m *model) leads(t *testing.T, epoch Epoch) (found int) {
 	return found
 }
 
+// TestHash has two vectors of the authors of SipHash: readers of an open epoch keep their ids after an update.
+func TestHash(t *testing.T) {
+	key := make([]byte, KeySize)
+	for i := range key {
+		key[i] = byte(i)
+	}
+	for n, want := range map[int]string{0: "a3817f04ba25a8e66df67214c7550293", 15: "5493e99933b0a8117e08ec0f97cfc3d9"} {
+		low, high := NewHash(key).Sum(key[:n])
+		sum := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, low), high)
+		if got := fmt.Sprintf("%x", sum); got != want {
+			t.Errorf("%d bytes: %s, want %s", n, got, want)
+		}
+	}
+	if ForgottenHash() == ForgottenHash() {
+		t.Error("two forgotten keys are equal")
+	}
+}
+
 // TestMostMissed: of the paths that are not there, those most asked for are shown, the first by name of
 // equals.
 func TestMostMissed(t *testing.T) {
@@ -387,7 +524,7 @@ func TestMostMissed(t *testing.T) {
 	}
 	m.commit(t, visits)
 	m.check(t, day, day+1)
-	a, err := m.CountAgents(t.Context(), project, day, day+1)
+	a, err := m.CountAgents(t.Context(), project, day, day+1, analytics.Claimed)
 	check(t, err)
 	if len(a.Rows) != shownMisses || len(a.Totals) != 0 {
 		t.Errorf("%d paths are shown, %d totals", len(a.Rows), len(a.Totals))
@@ -467,7 +604,7 @@ func TestDamage(t *testing.T) {
 		check(t, os.WriteFile(file, data, 0o600))
 	}
 	check(t, os.Remove(all[1]))
-	if _, err := m.CountVisitors(t.Context(), project, day, day+1); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := m.CountVisitors(t.Context(), project, day, day+1, analytics.Claimed); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a segment: %v", err)
 	}
 	// Its key is destroyed all the same.
@@ -518,6 +655,22 @@ func TestOneCollector(t *testing.T) {
 			time.Sleep(after)
 		})
 	}
+	former, err := Open(t.TempDir())
+	check(t, err)
+	_, err = former.sql.Exec("PRAGMA user_version = 3")
+	check(t, errors.Join(err, former.Close()))
+	name := filepath.Join(former.dir, fileName)
+	before, err := os.ReadFile(name)
+	check(t, err)
+	for _, open := range []func(string) (*Store, error){Open, Attach} {
+		if _, err := open(former.dir); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "its format is 3, and "+
+			fmt.Sprintf("this docgauge reads and writes %d: ", version)) {
+			t.Errorf("of a former version: %v", err)
+		}
+	}
+	if after, err := os.ReadFile(name); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the site of a former version was changed, %v", err)
+	}
 	bad := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(bad, fileName), bytes.Repeat([]byte("no database "), 1000), 0o600))
 	if _, err := Open(bad); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), remedy) {
@@ -531,8 +684,11 @@ func TestCountBesideCommit(t *testing.T) {
 	day := analytics.NewDate(2026, 1, 10)
 	m.commit(t, []visit{{who: "a", path: "/first", day: day}})
 	for i, count := range []func() error{
-		func() error { _, err := m.CountVisitors(t.Context(), project, day, day+1); return err },
-		func() error { _, err := m.CountAgents(t.Context(), project, day, day+1); return err },
+		func() error {
+			_, err := m.CountVisitors(t.Context(), project, day, day+1, analytics.Claimed)
+			return err
+		},
+		func() error { _, err := m.CountAgents(t.Context(), project, day, day+1, analytics.Claimed); return err },
 	} {
 		for _, when := range []string{"before names", "after names"} {
 			done := false
@@ -603,7 +759,7 @@ func TestMergeKeepsAgents(t *testing.T) {
 	m.commit(t, []visit{{who: "a", path: "/x", day: day, kind: AI, agent: "claude"},
 		{who: "a", path: "/y", day: day, kind: AI, agent: "claude"}})
 	m.commit(t, []visit{{who: "a", path: "/y", day: day, kind: AI, agent: "unknown"}})
-	before, err := m.CountAgents(t.Context(), project, day, day+1)
+	before, err := m.CountAgents(t.Context(), project, day, day+1, analytics.Claimed)
 	check(t, err)
 	for _, step := range []struct {
 		name string
@@ -613,7 +769,7 @@ func TestMergeKeepsAgents(t *testing.T) {
 		{"closed", func() error { return m.CloseEpoch(t.Context(), project, EpochOf(day)) }},
 	} {
 		check(t, step.do())
-		after, err := m.CountAgents(t.Context(), project, day, day+1)
+		after, err := m.CountAgents(t.Context(), project, day, day+1, analytics.Claimed)
 		check(t, err)
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Errorf("%s: %s", step.name, diff)
@@ -669,7 +825,7 @@ func TestMergeBesideDamage(t *testing.T) {
 			}
 			check(t, os.WriteFile(name, data, 0o600)) // from a backup
 			for _, p := range projects {
-				if v, err := m.CountVisitors(t.Context(), p, day, day+1); err != nil || v.Totals.Human != few+1 {
+				if v, err := m.CountVisitors(t.Context(), p, day, day+1, analytics.Claimed); err != nil || v.Totals.Human != few+1 {
 					t.Errorf("%s: %v, %v", p, v, err)
 				}
 			}

@@ -21,6 +21,12 @@ type Event struct {
 	Path    string `json:"path"`
 	Project string `json:"project"` // may be missing
 	Agent   string `json:"agent"`   // of an AI, as its user agent has it; may be missing
+
+	// What else the line may say.
+	Referrer string `json:"referrer,omitempty"`
+	Bytes    *int64 `json:"bytes,omitempty"`    // of the answer
+	Evidence bool   `json:"evidence,omitempty"` // the visitor shows now that it is a browser
+	Markdown bool   `json:"markdown,omitempty"` // the answer is Markdown
 }
 
 // ParseEvent reads a line of an event log. The error names the field and the rule.
@@ -29,7 +35,8 @@ func ParseEvent(line []byte) (e Event, at time.Time, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
 		return e, at, fmt.Errorf(
-			"line: want one JSON object with time, visitor, kind, path and optionally project and agent: %w", err)
+			"line: want one JSON object with time, visitor, kind, path and optionally project, agent, referrer, bytes, "+
+				"evidence and markdown: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return e, at, errors.New("line: want one JSON object a line, found more after it")
@@ -44,6 +51,10 @@ func ParseEvent(line []byte) (e Event, at time.Time, err error) {
 		return e, at, fmt.Errorf("kind %.40q: want human or ai", e.Kind)
 	case e.Agent != "" && e.Kind != "ai":
 		return e, at, errors.New("agent: want it only where kind is ai")
+	case e.Evidence && e.Kind != "human":
+		return e, at, errors.New("evidence: want it only where kind is human")
+	case e.Bytes != nil && (*e.Bytes < 0 || *e.Bytes > maxBytes):
+		return e, at, fmt.Errorf("bytes %d: want a number from 0 to %d", *e.Bytes, int64(maxBytes))
 	case !strings.HasPrefix(e.Path, "/") || len(e.Path) > maxEventPath:
 		return e, at, fmt.Errorf("path %.40q: want / at the beginning and at most %d bytes", e.Path, maxEventPath)
 	}
@@ -54,6 +65,10 @@ func ParseEvent(line []byte) (e Event, at time.Time, err error) {
 func parseEvent(line []byte, into *Line) error {
 	e, at, err := ParseEvent(line)
 	*into = Line{Time: at.Unix(), Method: []byte("GET"), Status: 200, Target: []byte(e.Path), Reader: []byte(e.Visitor),
-		Kind: []byte(e.Kind), Project: []byte(e.Project), UserAgent: []byte(e.Agent)}
+		Kind: []byte(e.Kind), Project: []byte(e.Project), UserAgent: []byte(e.Agent), Referrer: []byte(e.Referrer),
+		Shown: e.Evidence, Markdown: e.Markdown}
+	if e.Bytes != nil {
+		into.Bytes, into.HasBytes = *e.Bytes, true
+	}
 	return err
 }

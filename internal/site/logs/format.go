@@ -329,6 +329,7 @@ var knownColumns = []column{
 	{"sc-status", status}, {"cs(User-Agent)", userAgent}, {"cs(Accept)", accept}, {"cs-host", host}, {"cs(Host)", host},
 	{"x-host-header", host}, {"sc-content-type", contentType}, {"x-forwarded-for", forwarded},
 	{"cs(X-Forwarded-For)", forwarded}, {"cs-uri-query", query}, {"cs(Sec-Purpose)", purpose}, {"cs(Purpose)", purpose},
+	{"cs(Referer)", referrer}, {"sc-bytes", size}, {"cs(Sec-Fetch-Mode)", fetchMode},
 }
 
 const needed = 6

@@ -19,6 +19,9 @@ type hit struct {
 	at                        time.Time
 	client, host, path, agent string
 	status                    int
+
+	referrer, mode string
+	bytes          int64 // -1: the line does not say them
 }
 
 // truth are some requests.
@@ -27,9 +30,11 @@ func truth() (all []hit) {
 	clients := []string{"192.0.2.1", "203.0.113.77", "2001:db8::5", "2001:db8:1:2:3:4:5:6"}
 	agents := []string{"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "curl/8.5.0", "",
 		"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Claude-User/1.0; +Claude-User@anthropic.com)"}
+	referrers := []string{"", "https://chatgpt.com/", "https://docs.example.com/a?b=c", "https://www.google.com/search"}
 	for i := range 60 {
 		all = append(all, hit{at, clients[i%4], "docs.example.com", fmt.Sprintf("/docs/p%d?a=%d", i%7, i), agents[i%5%4],
-			[]int{200, 304, 404, 200, 206}[i%5]})
+			[]int{200, 304, 404, 200, 206}[i%5], referrers[i%7%4], []string{"", "navigate", "cors"}[i%3],
+			[]int64{5120, 0, 1, 98_765_432_101}[i%11%4]})
 		at = at.Add(time.Duration(i) * 731 * time.Second)
 	}
 	return all
@@ -52,15 +57,25 @@ func quoted(v any) string {
 }
 
 func combinedLine(h hit) string {
-	return fmt.Sprintf(`%s - - [%s] "GET %s HTTP/1.1" %d 1234 "-" "%s"`, h.client,
-		h.at.Format("02/Jan/2006:15:04:05 -0700"), h.path, h.status, or(h.agent))
+	return fmt.Sprintf(`%s - - [%s] "GET %s HTTP/1.1" %d %s "%s" "%s"`, h.client,
+		h.at.Format("02/Jan/2006:15:04:05 -0700"), h.path, h.status, h.size(), or(h.referrer), or(h.agent))
+}
+
+// size is the bytes sent, as Apache logs them.
+func (h hit) size() string {
+	if h.bytes == 0 {
+		return "-"
+	}
+	return fmt.Sprint(h.bytes)
 }
 
 func caddyRequest(h hit) string {
 	return fmt.Sprintf(`{"level":"info","ts":%d.25,"logger":"http.log.access","msg":"handled request","request":{`+
 		`"remote_ip":%q,"remote_port":"1","client_ip":%q,"proto":"HTTP/2.0","method":"GET","host":%q,"uri":%q,"headers":{`+
-		`"User-Agent":[%s],"Cf-Connecting-Ip":["6.6.6.6"],"Host":["evil"],":path":["/evil"]}},"size":3,"status":%d}`,
-		h.at.Unix(), "10.0.0.1", h.client, h.host, h.path, quoted(h.agent), h.status)
+		`"User-Agent":[%s],"Cf-Connecting-Ip":["6.6.6.6"],"Host":["evil"],":path":["/evil"],":status":["500"],`+
+		`"Referer":[%s],"Sec-Fetch-Mode":[%s],"Size":["7"]}},"bytes_read":9,"size":%d,"status":%d}`,
+		h.at.Unix(), "10.0.0.1", h.client, h.host, h.path, quoted(h.agent), quoted(h.referrer), quoted(h.mode), h.bytes,
+		h.status)
 }
 
 // iso is h's time with its zone.
@@ -84,6 +99,8 @@ type format struct {
 	setting      string // DOCGAUGE_SITE_LOG_FORMAT, if it is not auto
 	form         string // that the parser names; empty: of one in an envelope
 	lacksHost    bool
+	lacks        string // referrer or bytes
+	mode         bool   // Sec-Fetch-Mode is logged
 	head         string // lines before them
 	line         func(hit) string
 	whole        func([]string) string // of a file that has no lines
@@ -108,118 +125,136 @@ var allFormats = []format{
 			return strings.Replace(combinedLine(h), h.at.Format("02/Jan/2006:15:04:05 -0700"),
 				h.at.In(time.FixedZone("", 7200)).Format("2006-01-02 15:04:05.000 -0700"), 1)
 		}},
-	{name: "Caddy", source: "caddyserver.com, log", form: "caddy", line: caddyRequest},
-	{name: "Caddy's console", source: "caddyserver.com, log, format console", line: func(h hit) string {
+	{name: "Caddy", mode: true, source: "caddyserver.com, log", form: "caddy", line: caddyRequest},
+	{name: "Caddy's console", mode: true, source: "caddyserver.com, log, format console", line: func(h hit) string {
 		line := strings.Replace(caddyRequest(h), fmt.Sprintf(`"ts":%d.25,`, h.at.Unix()), "", 1)
 		return h.at.Format("2006/01/02 15:04:05.000") + "\tinfo\thttp.log.access.log0\thandled request\t" + line
 	}},
-	{name: "Traefik JSON", source: "doc.traefik.io, access logs, available fields", form: "traefik", line: func(h hit) string {
-		return fmt.Sprintf(`{"ClientAddr":%q,"ClientHost":%q,"DownstreamStatus":%d,"RequestHost":%q,"RequestMethod":"GET",`+
-			`"RequestPath":%q,"StartUTC":%q,"level":"info","msg":"","request_User-Agent":%s,"time":%q}`, "10.0.0.1:999",
-			h.client, h.status, h.host, h.path, h.iso(), quoted(h.agent), h.at.Format(time.RFC3339))
-	}},
-	{name: "nginx JSON", source: "nginx.org, log_format escape=json", form: "nginx", line: func(h hit) string {
+	{name: "Traefik JSON", mode: true, source: "doc.traefik.io, access logs, available fields", form: "traefik",
+		line: func(h hit) string {
+			return fmt.Sprintf(`{"ClientAddr":%q,"ClientHost":%q,"DownstreamStatus":%d,"RequestHost":%q,"RequestMethod":"GET",`+
+				`"RequestPath":%q,"StartUTC":%q,"level":"info","msg":"","request_User-Agent":%s,"request_Referer":%s,`+
+				`"request_Sec-Fetch-Mode":%s,"OriginContentSize":7,"DownstreamContentSize":%d,"time":%q}`, "10.0.0.1:999",
+				h.client, h.status, h.host, h.path, h.iso(), quoted(h.agent), quoted(h.referrer), quoted(h.mode), h.bytes,
+				h.at.Format(time.RFC3339))
+		}},
+	{name: "nginx JSON", mode: true, source: "nginx.org, log_format escape=json", form: "nginx", line: func(h hit) string {
 		return fmt.Sprintf(`{"time_local":%q,"remote_addr":%q,"host":%q,"request":"GET %s HTTP/1.1","status":"%d",`+
-			`"http_user_agent":%s}`, h.at.Format("02/Jan/2006:15:04:05 -0700"), h.client, h.host, h.path, h.status,
-			quoted(h.agent))
+			`"http_user_agent":%s,"body_bytes_sent":"%d","http_referer":%s,"http_sec_fetch_mode":%s}`,
+			h.at.Format("02/Jan/2006:15:04:05 -0700"), h.client, h.host, h.path, h.status, quoted(h.agent), h.bytes,
+			quoted(h.referrer), quoted(h.mode))
 	}},
-	{name: "Logpush", source: "developers.cloudflare.com, http_requests", form: "cloudflare", line: func(h hit) string {
-		return fmt.Sprintf(`{"ClientIP":%q,"ClientRequestHost":%q,"ClientRequestMethod":"GET","ClientRequestURI":%q,`+
-			`"ClientRequestUserAgent":%s,"ClientRequestSource":"eyeball","EdgeResponseStatus":%d,"EdgeStartTimestamp":%d}`,
-			h.client, h.host, h.path, quoted(h.agent), h.status, h.at.UnixNano())
-	}},
+	{name: "Logpush", mode: true, source: "developers.cloudflare.com, http_requests", form: "cloudflare",
+		line: func(h hit) string {
+			return fmt.Sprintf(`{"ClientIP":%q,"ClientRequestHost":%q,"ClientRequestMethod":"GET","ClientRequestURI":%q,`+
+				`"ClientRequestUserAgent":%s,"ClientRequestSource":"eyeball","EdgeResponseStatus":%d,"EdgeStartTimestamp":%d,`+
+				`"ClientRequestBytes":7,"EdgeResponseBytes":%d,"ClientRequestReferer":%s,"RequestHeaders":{"sec-fetch-mode":%s,`+
+				`"referer":"https://evil"}}`, h.client, h.host, h.path, quoted(h.agent), h.status, h.at.UnixNano(), h.bytes,
+				quoted(h.referrer), quoted(h.mode))
+		}},
 	{name: "Vercel", source: "vercel.com/docs/drains/reference/logs", form: "vercel", line: vercelLine},
 	{name: "Vercel, array", source: "vercel.com/docs/drains/reference/logs", form: "vercel", line: vercelLine,
 		whole: func(lines []string) string { return "[" + strings.Join(lines, ",\n ") + "]" }},
-	{name: "Netlify", source: "docs.netlify.com, log drains, traffic logs", form: "netlify", line: func(h hit) string {
-		return fmt.Sprintf(`{"account_id":"5f","client_ip":%q,"content_type":"text/html","country":"DE","log_type":"traffic",`+
-			`"method":"GET","referrer":"","site_name":"x","status_code":%d,"timestamp":%q,"url":%q,"user_agent":%s}`,
-			h.client, h.status, h.iso(), h.url(), quoted(h.agent))
-	}},
+	{name: "Netlify", lacks: "bytes", source: "docs.netlify.com, log drains, traffic logs", form: "netlify",
+		line: func(h hit) string {
+			return fmt.Sprintf(`{"account_id":"5f","client_ip":%q,"content_type":"text/html","country":"DE","log_type":"traffic",`+
+				`"method":"GET","referrer":%s,"site_name":"x","status_code":%d,"timestamp":%q,"url":%q,"user_agent":%s}`,
+				h.client, quoted(h.referrer), h.status, h.iso(), h.url(), quoted(h.agent))
+		}},
 	{name: "Fastly", source: "docs.fastly.com, log streaming, JSON of the web interface", form: "fastly",
 		line: func(h hit) string {
 			return fmt.Sprintf(`{"timestamp":%q,"client_ip":%q,"geo_country":"germany","host":%q,"url":%q,`+
 				`"request_method":"GET","request_user_agent":%s,"response_state":"HIT","response_status":%d,`+
-				`"fastly_is_edge":true}`, h.at.Format("2006-01-02T15:04:05-0700"), h.client, h.host, h.path,
-				quoted(h.agent), h.status)
+				`"request_referer":%s,"response_body_size":%d,"fastly_is_edge":true}`, h.at.Format("2006-01-02T15:04:05-0700"),
+				h.client, h.host, h.path, quoted(h.agent), h.status, quoted(h.referrer), h.bytes)
 		}},
 	{name: "Google", source: "cloud.google.com, LogEntry, HttpRequest", form: "google", line: func(h hit) string {
-		return fmt.Sprintf(`{"httpRequest":{"remoteIp":%q,"requestMethod":"GET","requestUrl":%q,"status":%d,"userAgent":%s},`+
-			`"receiveTimestamp":"2026-01-01T00:00:00Z","timestamp":%q}`, h.client, h.url(), h.status, quoted(h.agent),
-			h.at.Format("2006-01-02T15:04:05.000000000Z"))
+		return fmt.Sprintf(`{"httpRequest":{"remoteIp":%q,"requestMethod":"GET","requestUrl":%q,"status":%d,"userAgent":%s,`+
+			`"requestSize":"7","responseSize":"%d","referer":%s},"receiveTimestamp":"2026-01-01T00:00:00Z","timestamp":%q}`,
+			h.client, h.url(), h.status, quoted(h.agent), h.bytes, quoted(h.referrer), h.at.Format("2006-01-02T15:04:05.000000000Z"))
 	}},
 	{name: "Azure", source: "learn.microsoft.com, Front Door, access log", form: "azure", line: func(h hit) string {
 		return fmt.Sprintf(`{"time":%q,"category":"FrontDoorAccessLog","properties":{"httpMethod":"GET","requestUri":%q,`+
-			`"httpStatusCode":"%d","userAgent":%s,"clientIp":"6.6.6.6","socketIp":%q,"hostName":%q}}`,
-			h.at.Format("2006-01-02T15:04:05.0000000Z"), "https://"+h.host+":443"+h.path, h.status, quoted(h.agent),
-			h.client, h.host)
+			`"httpStatusCode":"%d","userAgent":%s,"clientIp":"6.6.6.6","socketIp":%q,"hostName":%q,"requestBytes":"7",`+
+			`"responseBytes":"%d","referer":%s}}`, h.at.Format("2006-01-02T15:04:05.0000000Z"),
+			"https://"+h.host+":443"+h.path, h.status, quoted(h.agent), h.client, h.host, h.bytes, quoted(h.referrer))
 	}},
 	{name: "ECS", source: "elastic.co, ECS reference", form: "ecs", line: func(h hit) string {
 		return fmt.Sprintf(`{"@timestamp":%q,"log":{"level":"info"},"message":"GET","source":{"ip":%q},"url":{"original":%q,`+
-			`"path":"/evil","domain":%q},"http":{"request":{"method":"GET"},"response":{"status_code":%d}},`+
-			`"user_agent":{"original":%s}}`, h.iso(), h.client, h.path, h.host, h.status, quoted(h.agent))
+			`"path":"/evil","domain":%q},"http":{"request":{"method":"GET","bytes":7,"referrer":%s},`+
+			`"response":{"status_code":%d,"body":{"bytes":%d}}},"user_agent":{"original":%s}}`, h.iso(), h.client, h.path,
+			h.host, quoted(h.referrer), h.status, h.bytes, quoted(h.agent))
 	}},
 	{name: "ECS, flat", source: "elastic.co, ECS reference", form: "ecs", line: func(h hit) string {
 		return fmt.Sprintf(`{"@timestamp":%q,"log.level":"info","client.ip":%q,"source.ip":"10.0.0.1","url.original":%q,`+
-			`"url.domain":%q,"http.request.method":"GET","http.response.status_code":%d,"user_agent.original":%s}`,
-			h.iso(), h.client, h.path, h.host, h.status, quoted(h.agent))
+			`"url.domain":%q,"http.request.method":"GET","http.response.status_code":%d,"user_agent.original":%s,`+
+			`"http.request.referrer":%s,"http.response.body.bytes":%d}`,
+			h.iso(), h.client, h.path, h.host, h.status, quoted(h.agent), quoted(h.referrer), h.bytes)
 	}},
 	{name: "lograge", source: "github.com/roidrage/lograge, JSON with custom options", form: "lograge",
 		line: func(h hit) string {
 			return fmt.Sprintf(`{"method":"GET","path":%q,"format":"html","controller":"Docs","status":%d,"duration":1.5,`+
-				`"@timestamp":%q,"remote_ip":%q,"host":%q,"user_agent":%s}`, h.path, h.status, h.iso(), h.client, h.host,
-				quoted(h.agent))
+				`"@timestamp":%q,"remote_ip":%q,"host":%q,"user_agent":%s,"referer":%s,"bytes":%d}`, h.path, h.status, h.iso(),
+				h.client, h.host, quoted(h.agent), quoted(h.referrer), h.bytes)
 		}},
-	{name: "pino", source: "github.com/pinojs/pino-http", form: "pino", lacksHost: true, line: func(h hit) string {
-		return fmt.Sprintf(`{"level":30,"time":%d,"req":{"id":1,"method":"GET","url":%q,"headers":{"host":"evil","user-agent":%s},`+
-			`"remoteAddress":%q},"res":{"statusCode":%d},"msg":"request completed"}`, h.at.UnixMilli(), h.path,
-			quoted(h.agent), h.client, h.status)
-	}},
-	{name: "Istio JSON", source: "istio.io, Envoy access logs", form: "envoy", line: func(h hit) string {
+	{name: "pino", mode: true, source: "github.com/pinojs/pino-http", form: "pino", lacksHost: true,
+		line: func(h hit) string {
+			return fmt.Sprintf(`{"level":30,"time":%d,"req":{"id":1,"method":"GET","url":%q,"headers":{"host":"evil","user-agent":%s,`+
+				`"referer":%s,"sec-fetch-mode":%s,"content-length":"7"},"remoteAddress":%q},"res":{"statusCode":%d,"headers":{`+
+				`"content-length":"%d"}},"msg":"request completed"}`, h.at.UnixMilli(), h.path,
+				quoted(h.agent), quoted(h.referrer), quoted(h.mode), h.client, h.status, h.bytes)
+		}},
+	{name: "Istio JSON", lacks: "referrer", source: "istio.io, Envoy access logs", form: "envoy", line: func(h hit) string {
 		return fmt.Sprintf(`{"start_time":%q,"method":"GET","path":%q,"response_code":%d,"user_agent":%s,"authority":%q,`+
-			`"downstream_remote_address":%q,"x_forwarded_for":null}`, h.iso(), h.path, h.status, quoted(h.agent), h.host,
-			h.hostPort())
+			`"downstream_remote_address":%q,"x_forwarded_for":null,"bytes_received":7,"bytes_sent":%d}`, h.iso(), h.path,
+			h.status, quoted(h.agent), h.host, h.hostPort(), h.bytes)
 	}},
-	{name: "IIS", source: "learn.microsoft.com, W3C logging", form: "w3c",
+	{name: "IIS", mode: true, source: "learn.microsoft.com, W3C logging", form: "w3c",
 		head: "#Software: Microsoft Internet Information Services 10.0\r\n#Version: 1.0\r\n#Fields: date time s-ip cs-method " +
-			"cs-uri-stem cs-uri-query cs-host c-ip cs(User-Agent) cs(Referer) sc-status sc-substatus time-taken\r\n",
+			"cs-uri-stem cs-uri-query cs-host c-ip cs(User-Agent) cs(Referer) sc-status sc-substatus time-taken " +
+			"sc-bytes cs-bytes cs(Sec-Fetch-Mode)\r\n",
 		line: func(h hit) string {
 			path, query, _ := strings.Cut(h.path, "?")
-			return fmt.Sprintf("%s 10.0.0.5 GET %s %s %s %s %s - %d 0 15\r", h.at.Format("2006-01-02 15:04:05"), path, query,
-				h.host, h.client, strings.ReplaceAll(or(h.agent), " ", "+"), h.status)
+			return fmt.Sprintf("%s 10.0.0.5 GET %s %s %s %s %s %s %d 0 15 %d 7 %s\r", h.at.Format("2006-01-02 15:04:05"), path,
+				query, h.host, h.client, strings.ReplaceAll(or(h.agent), " ", "+"), or(h.referrer), h.status, h.bytes, or(h.mode))
 		}},
 	{name: "CloudFront", source: "docs.aws.amazon.com, CloudFront standard logs", form: "w3c",
 		head: "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status " +
 			"cs(Referer) cs(User-Agent) cs-uri-query x-host-header x-forwarded-for\n",
 		line: func(h hit) string {
 			path, query, _ := strings.Cut(h.path, "?")
-			return strings.Join([]string{h.at.Format("2006-01-02\t15:04:05"), "FRA56", "100", h.client, "GET",
-				"d1.cloudfront.net", path, fmt.Sprint(h.status), "-", url.PathEscape(or(h.agent)), query, h.host, "-"}, "\t")
+			return strings.Join([]string{h.at.Format("2006-01-02\t15:04:05"), "FRA56", fmt.Sprint(h.bytes), h.client, "GET",
+				"d1.cloudfront.net", path, fmt.Sprint(h.status), or(h.referrer), url.PathEscape(or(h.agent)), query, h.host, "-"}, "\t")
 		}},
-	{name: "ALB", source: "docs.aws.amazon.com, Application Load Balancer access logs", form: "alb", line: func(h hit) string {
-		return fmt.Sprintf(`h2 %s app/docs/50dc %s 10.0.0.1:80 0.000 0.001 0.000 %d 200 34 366 `+
-			`"GET https://%s:443%s HTTP/2.0" "%s" ECDHE-RSA TLSv1.2 arn:aws:x "Root=1-5" "%s" "arn:aws:acm" 0 %s "forward" "-"`,
-			h.at.Format("2006-01-02T15:04:05.000000Z"), h.hostPort(), h.status, h.host, h.path, or(h.agent), h.host, h.iso())
-	}},
-	{name: "ELB", source: "docs.aws.amazon.com, Classic Load Balancer access logs", form: "elb", line: func(h hit) string {
-		return fmt.Sprintf(`%s my-lb %s 10.0.0.1:80 0.000 0.001 0.000 %d 200 0 29 "GET http://%s:80%s HTTP/1.1" "%s" - -`,
-			h.at.Format("2006-01-02T15:04:05.000000Z"), h.hostPort(), h.status, h.host, h.path, or(h.agent))
-	}},
+	{name: "ALB", lacks: "referrer", source: "docs.aws.amazon.com, Application Load Balancer access logs", form: "alb",
+		line: func(h hit) string {
+			return fmt.Sprintf(`h2 %s app/docs/50dc %s 10.0.0.1:80 0.000 0.001 0.000 %d 200 34 %d `+
+				`"GET https://%s:443%s HTTP/2.0" "%s" ECDHE-RSA TLSv1.2 arn:aws:x "Root=1-5" "%s" "arn:aws:acm" 0 %s "forward" "-"`,
+				h.at.Format("2006-01-02T15:04:05.000000Z"), h.hostPort(), h.status, h.bytes, h.host, h.path, or(h.agent), h.host,
+				h.iso())
+		}},
+	{name: "ELB", lacks: "referrer", source: "docs.aws.amazon.com, Classic Load Balancer access logs", form: "elb",
+		line: func(h hit) string {
+			return fmt.Sprintf(`%s my-lb %s 10.0.0.1:80 0.000 0.001 0.000 %d 200 0 %d "GET http://%s:80%s HTTP/1.1" "%s" - -`,
+				h.at.Format("2006-01-02T15:04:05.000000Z"), h.hostPort(), h.status, h.bytes, h.host, h.path, or(h.agent))
+		}},
 	{name: "S3", source: "docs.aws.amazon.com, S3 server access log format", form: "s3", line: func(h hit) string {
-		return fmt.Sprintf(`79a59df900b949e5 %s [%s] %s - 3E57427F3 WEBSITE.GET.OBJECT docs/p "GET %s HTTP/1.1" %d - 1234 1234 `+
-			`7 6 "-" "%s" - s9lzHY= SigV4 - - %s TLSV1.3 - -`, h.host, h.at.Format("02/Jan/2006:15:04:05 -0700"), h.client,
-			h.path, h.status, or(h.agent), h.host)
+		return fmt.Sprintf(`79a59df900b949e5 %s [%s] %s - 3E57427F3 WEBSITE.GET.OBJECT docs/p "GET %s HTTP/1.1" %d - %s 1234 `+
+			`7 6 "%s" "%s" - s9lzHY= SigV4 - - %s TLSV1.3 - -`, h.host, h.at.Format("02/Jan/2006:15:04:05 -0700"), h.client,
+			h.path, h.status, h.size(), or(h.referrer), or(h.agent), h.host)
 	}},
-	{name: "Envoy", source: "envoyproxy.io, access logging, default format", form: "envoy", line: func(h hit) string {
-		return fmt.Sprintf(`[%s] "GET %s HTTP/2" %d - 0 1234 5 4 "%s" "%s" "rid" "%s" "10.0.0.1:80"`, h.iso(), h.path,
-			h.status, h.client, or(h.agent), h.host)
-	}},
-	{name: "Istio", source: "istio.io, Envoy access logs, default format", form: "envoy", line: func(h hit) string {
-		return fmt.Sprintf(`[%s] "GET %s HTTP/1.1" %d - via_upstream - "-" 0 1234 5 4 "-" "%s" "rid" "%s" "10.0.0.1:80" `+
-			`outbound|80||docs 10.0.0.2:1 10.0.0.3:80 %s - default`, h.iso(), h.path, h.status, or(h.agent), h.host,
-			h.hostPort())
-	}},
-	{name: "HAProxy", source: "docs.haproxy.org, HTTP log format, captured headers", setting: "haproxy:Europe/Berlin",
+	{name: "Envoy", lacks: "referrer", source: "envoyproxy.io, access logging, default format", form: "envoy",
+		line: func(h hit) string {
+			return fmt.Sprintf(`[%s] "GET %s HTTP/2" %d - 7 %d 5 4 "%s" "%s" "rid" "%s" "10.0.0.1:80"`, h.iso(), h.path,
+				h.status, h.bytes, h.client, or(h.agent), h.host)
+		}},
+	{name: "Istio", lacks: "referrer", source: "istio.io, Envoy access logs, default format", form: "envoy",
+		line: func(h hit) string {
+			return fmt.Sprintf(`[%s] "GET %s HTTP/1.1" %d - via_upstream - "-" 7 %d 5 4 "-" "%s" "rid" "%s" "10.0.0.1:80" `+
+				`outbound|80||docs 10.0.0.2:1 10.0.0.3:80 %s - default`, h.iso(), h.path, h.status, h.bytes, or(h.agent),
+				h.host, h.hostPort())
+		}},
+	{name: "HAProxy", mode: true, source: "docs.haproxy.org, HTTP log format, captured headers", setting: "haproxy:Europe/Berlin",
 		form: "haproxy", line: func(h hit) string {
 			berlin, err := time.LoadLocation("Europe/Berlin")
 			if err != nil {
@@ -228,32 +263,33 @@ var allFormats = []format{
 			return haproxyLine(h, h.at.In(berlin))
 		}},
 	{name: "bunny.net", source: "docs.bunny.net, CDN log format", form: "bunny", line: func(h hit) string {
-		return fmt.Sprintf("HIT|%d|%d|1234|12345|%s|-|%s|DE|%s|322b688bd63f|DE", h.status, h.at.UnixMilli(), h.client,
-			h.url(), or(h.agent))
+		return fmt.Sprintf("HIT|%d|%d|%d|12345|%s|%s|%s|DE|%s|322b688bd63f|DE", h.status, h.at.UnixMilli(), h.bytes, h.client,
+			or(h.referrer), h.url(), or(h.agent))
 	}},
 	{name: "named", setting: `nginx:log_format docs escape=json '$host $remote_addr [$time_iso8601] "$request" '` +
-		"\n    '$status \"$http_user_agent\"';", source: "nginx.org, log_format", form: "nginx", line: func(h hit) string {
-		return fmt.Sprintf(`%s %s [%s] "GET %s HTTP/1.1" %d "%s" and more`, h.host, h.client,
-			h.at.Format("2006-01-02T15:04:05-07:00"), h.path, h.status, or(h.agent))
-	}},
+		"\n    '$status \"$http_user_agent\" $body_bytes_sent \"$http_referer\" ${http_sec_fetch_mode}';", mode: true,
+		source: "nginx.org, log_format", form: "nginx", line: func(h hit) string {
+			return fmt.Sprintf(`%s %s [%s] "GET %s HTTP/1.1" %d "%s" %d "%s" %s and more`, h.host, h.client,
+				h.at.Format("2006-01-02T15:04:05-07:00"), h.path, h.status, or(h.agent), h.bytes, or(h.referrer), or(h.mode))
+		}},
 	{name: "Docker", source: "docs.docker.com, json-file", lacksHost: true, line: func(h hit) string {
 		return fmt.Sprintf(`{"log":%s,"stream":"stdout","time":%q}`, quoted(combinedLine(h)+"\n"), h.iso())
 	}},
-	{name: "Docker of Caddy", source: "docs.docker.com, json-file", line: func(h hit) string {
+	{name: "Docker of Caddy", mode: true, source: "docs.docker.com, json-file", line: func(h hit) string {
 		return fmt.Sprintf(`{"log":%s,"stream":"stderr","time":%q}`, quoted(caddyRequest(h)+"\n"), h.iso())
 	}},
 	{name: "compose", source: "docs.docker.com, docker compose logs", lacksHost: true, line: func(h hit) string {
 		return "web-1  | " + combinedLine(h)
 	}},
-	{name: "compose --timestamps", source: "docs.docker.com, docker compose logs", line: func(h hit) string {
+	{name: "compose --timestamps", mode: true, source: "docs.docker.com, docker compose logs", line: func(h hit) string {
 		return "caddy-1 | " + h.iso() + " " + caddyRequest(h)
 	}},
 	{name: "CRI", source: "kubernetes.io, CRI logging format", lacksHost: true, line: func(h hit) string {
 		return h.at.Format("2006-01-02T15:04:05.000000000Z") + " stdout F " + combinedLine(h)
 	}},
 	{name: "CRI, split", source: "kubernetes.io, CRI logging format: P and F", lacksHost: true, line: criParts},
-	{name: "Docker, split", source: "github.com/moby/moby, daemon/logger/copier.go: 16 KiB", line: dockerParts},
-	{name: "kubectl --prefix", source: "kubernetes.io, kubectl logs", line: func(h hit) string {
+	{name: "Docker, split", mode: true, source: "github.com/moby/moby, daemon/logger/copier.go: 16 KiB", line: dockerParts},
+	{name: "kubectl --prefix", mode: true, source: "kubernetes.io, kubectl logs", line: func(h hit) string {
 		return "[pod/caddy-5d/caddy] " + caddyRequest(h)
 	}},
 	{name: "journald export", source: "systemd.io, journal export formats", lacksHost: true, line: func(h hit) string {
@@ -262,7 +298,7 @@ var allFormats = []format{
 	{name: "journald JSON", source: "systemd.io, journalctl -o json", lacksHost: true, line: func(h hit) string {
 		return fmt.Sprintf(`{"__REALTIME_TIMESTAMP":"%d","_PID":"77","MESSAGE":%s}`, h.at.UnixMicro(), quoted(combinedLine(h)))
 	}},
-	{name: "journald short", source: "freedesktop.org, journalctl -o short", line: func(h hit) string {
+	{name: "journald short", mode: true, source: "freedesktop.org, journalctl -o short", line: func(h hit) string {
 		return h.at.Format("Jan 02 15:04:05") + " web1 caddy[77]: " + caddyRequest(h)
 	}},
 	{name: "RFC 3164", source: "rfc-editor.org, RFC 3164; nginx.org, syslog", lacksHost: true, line: func(h hit) string {
@@ -274,7 +310,7 @@ var allFormats = []format{
 	{name: "syslog of Fastly", source: "docs.fastly.com, log streaming: syslog", lacksHost: true, line: func(h hit) string {
 		return "<134>" + h.at.Format(time.RFC3339) + " cache-fra-1 docs[12345]: " + combinedLine(h)
 	}},
-	{name: "rsyslog of HAProxy", source: "rsyslog.com, RSYSLOG_FileFormat", line: func(h hit) string {
+	{name: "rsyslog of HAProxy", mode: true, source: "rsyslog.com, RSYSLOG_FileFormat", line: func(h hit) string {
 		return h.at.Format("2006-01-02T15:04:05.000000-07:00") + " lb haproxy[12]: " + haproxyLine(h, h.at)
 	}},
 }
@@ -282,7 +318,8 @@ var allFormats = []format{
 func vercelLine(h hit) string {
 	return fmt.Sprintf(`{"id":"1","source":"static","host":"docs-abc.vercel.app","timestamp":1,"level":"info","path":"/evil",`+
 		`"statusCode":500,"proxy":{"timestamp":%d,"method":"GET","host":%q,"path":%q,"userAgent":[%s],"statusCode":%d,`+
-		`"clientIp":%q,"scheme":"https"}}`, h.at.UnixMilli(), h.host, h.path, quoted(h.agent), h.status, h.client)
+		`"clientIp":%q,"scheme":"https","referer":%s,"responseByteSize":%d}}`, h.at.UnixMilli(), h.host, h.path,
+		quoted(h.agent), h.status, h.client, quoted(h.referrer), h.bytes)
 }
 
 // criParts is a line that the runtime has split.
@@ -304,8 +341,9 @@ func dockerParts(h hit) string {
 }
 
 func haproxyLine(h hit, at time.Time) string {
-	return fmt.Sprintf(`%s:51234 [%s] https~ docs/web1 0/0/1/2/3 %d 1234 - - ---- 1/1/0/0/0 0/0 {%s|%s|} {nginx} `+
-		`"GET %s HTTP/1.1"`, h.client, at.Format("02/Jan/2006:15:04:05.000"), h.status, h.host, h.agent, h.path)
+	return fmt.Sprintf(`%s:51234 [%s] https~ docs/web1 0/0/1/2/3 %d %d - - ---- 1/1/0/0/0 0/0 {%s|%s|%s|%s} {nginx} `+
+		`"GET %s HTTP/1.1"`, h.client, at.Format("02/Jan/2006:15:04:05.000"), h.status, h.bytes, h.host, h.agent, h.referrer,
+		h.mode, h.path)
 }
 
 // text returns the requests as a log.
@@ -354,7 +392,12 @@ func (f format) asRead(p *Parser, l *Line) (hit, string) {
 	if string(l.Method) != "GET" {
 		form += " " + string(l.Method)
 	}
-	return hit{time.Unix(l.Time, 0).UTC(), client, host, path, string(l.UserAgent), l.Status}, form
+	size := int64(-1)
+	if l.HasBytes {
+		size = l.Bytes
+	}
+	return hit{time.Unix(l.Time, 0).UTC(), client, host, path, string(l.UserAgent), l.Status, string(l.Referrer),
+		string(l.FetchMode), size}, form
 }
 
 // want are hits as the format can say them.
@@ -363,6 +406,15 @@ func (f format) want(hits []hit) []string {
 	for _, h := range hits {
 		if f.lacksHost {
 			h.host = ""
+		}
+		if f.lacks == "referrer" {
+			h.referrer = ""
+		}
+		if !f.mode {
+			h.mode = ""
+		}
+		if f.lacks == "bytes" {
+			h.bytes = -1
 		}
 		all = append(all, fmt.Sprint(h, f.form))
 	}

@@ -20,21 +20,21 @@ var textForms = []struct {
 	// common and combined of Apache and nginx, what is before them (a host, X-Forwarded-For), and after them.
 	{"combined", mustCompile(`$origin - $remote_user [$time] "$request" $status $tail`)},
 	// The default of Envoy, and Istio's.
-	{"envoy", mustCompile(`[$time] "$request" $status $word $number $number $number $word ` +
+	{"envoy", mustCompile(`[$time] "$request" $status $word $number $size $number $word ` +
 		`"$http_x_forwarded_for" "$http_user_agent" "$any" "$host" "$any"`)},
-	{"envoy", mustCompile(`[$time] "$request" $status $word $word $word "$any" $number $number $number $word ` +
+	{"envoy", mustCompile(`[$time] "$request" $status $word $word $word "$any" $number $size $number $word ` +
 		`"$http_x_forwarded_for" "$http_user_agent" "$any" "$host" "$any" $word $word $word $client_port $word`)},
 	// option httplog; its braces have the headers that are captured.
 	{"haproxy", mustCompile(`$client_port [$time] $word $word $word $status $captured`)},
 	// Application and Classic Load Balancers.
-	{"alb", mustCompile(`$word $time $word $client_port $word $number $number $number $status $word $number $number ` +
+	{"alb", mustCompile(`$word $time $word $client_port $word $number $number $number $status $word $number $size ` +
 		`"$request" "$http_user_agent" $word $word $word "$any" "$host"`)},
-	{"elb", mustCompile(`$time $word $client_port $word $number $number $number $status $word $number $number ` +
+	{"elb", mustCompile(`$time $word $client_port $word $number $number $number $status $word $number $size ` +
 		`"$request" "$http_user_agent" $word $word`)},
 	// Server access logs; a site's bucket has the name of its host.
-	{"s3", mustCompile(`$word $host [$time] $remote_addr $word $word $word $word "$request" $status $word $number ` +
-		`$number $number $number "$any" "$http_user_agent" $word`)},
-	{"bunny", mustCompile(`$word|$status|$time|$number|$number|$remote_addr|$any|$request_uri|$word|$http_user_agent|` +
+	{"s3", mustCompile(`$word $host [$time] $remote_addr $word $word $word $word "$request" $status $word $size ` +
+		`$number $number $number "$http_referer" "$http_user_agent" $word`)},
+	{"bunny", mustCompile(`$word|$status|$time|$size|$number|$remote_addr|$http_referer|$request_uri|$word|$http_user_agent|` +
 		`$word|$word`)},
 }
 
@@ -53,8 +53,12 @@ func mustCompile(format string) *pattern {
 // setTail reads what is after the status: the size of the answer, and the referrer and user agent if there are any. A
 // line that has the beginning of these two has both.
 func (l *Line) setTail(v, buf []byte) ([]byte, error) {
-	for len(v) > 0 && v[0] != '"' { // the size, and times beside it
+	for isFirst := true; len(v) > 0 && v[0] != '"'; isFirst = false { // the size, and times beside it
 		at := bytes.IndexByte(v, ' ')
+		if isFirst {
+			first, _, _ := bytes.Cut(v, []byte(" "))
+			l.setSize(first)
+		}
 		if at < 0 {
 			return buf, l.set(number, v)
 		}
@@ -63,13 +67,14 @@ func (l *Line) setTail(v, buf []byte) ([]byte, error) {
 		}
 		v = v[at+1:]
 	}
-	_, v, ok := cutQuoted(v)
+	from, v, ok := cutQuoted(v)
 	agent, v, ok2 := cutQuoted(v)
 	if !ok || !ok2 {
 		return buf, errForm
 	}
+	from, buf = unescaped(from, buf)
 	agent, buf = unescaped(agent, buf)
-	l.UserAgent = dashed(agent)
+	l.Referrer, l.UserAgent = dashed(from), dashed(agent)
 	// The next text in quotes may be X-Forwarded-For, after numbers: no client has made these. What is after another
 	// text may have been made by the client.
 	for len(v) > 0 {
@@ -143,10 +148,13 @@ func unescaped(value, buf []byte) (without, grown []byte) {
 // answer in braces, and the request. Which headers they are, only the configuration says: host and user agent are told
 // by their form.
 func (l *Line) setCaptured(v []byte, buf []byte) ([]byte, error) {
-	for range 6 { // bytes, two cookies, state, connections, queues
+	for i := range 6 { // bytes, two cookies, state, connections, queues
 		at := bytes.IndexByte(v, ' ')
 		if at < 0 {
 			return buf, errForm
+		}
+		if i == 0 {
+			l.setBytes(v[:at])
 		}
 		v = v[at+1:]
 	}
@@ -168,6 +176,9 @@ func (l *Line) setCaptured(v []byte, buf []byte) ([]byte, error) {
 	return buf, l.set(request, buf[before:])
 }
 
+// fetchModes are the values of Sec-Fetch-Mode.
+var fetchModes = map[string]bool{"navigate": true, "cors": true, "no-cors": true, "same-origin": true, "websocket": true}
+
 func (l *Line) setHeaders(v, buf []byte) []byte {
 	for value := range bytes.SplitSeq(v, []byte("|")) {
 		before := len(buf)
@@ -175,7 +186,10 @@ func (l *Line) setHeaders(v, buf []byte) []byte {
 		value = buf[before:]
 		name, isHost := hostOf(value)
 		switch {
-		case bytes.HasPrefix(value, []byte("http://")), bytes.HasPrefix(value, []byte("https://")): // Referer
+		case bytes.HasPrefix(value, []byte("http://")), bytes.HasPrefix(value, []byte("https://")):
+			l.Referrer = value
+		case fetchModes[string(value)]:
+			l.FetchMode = value
 		case endsWithAddress(value): // X-Forwarded-For: a header of another name could pretend to be it
 		case bytes.HasPrefix(value, []byte("*/*")), bytes.HasPrefix(value, []byte("text/")),
 			bytes.HasPrefix(value, []byte("application/")):

@@ -18,44 +18,53 @@ import (
 var jsonForms = []struct{ name, keys string }{
 	{"caddy", `time=ts peer=request.remote_ip client=request.client_ip host=request.host method=request.method
 		path=request.uri status=status agent=request.headers.User-Agent accept=request.headers.Accept
-		forwarded=request.headers.X-Forwarded-For type=resp_headers.Content-Type`},
+		forwarded=request.headers.X-Forwarded-For type=resp_headers.Content-Type referrer=request.headers.Referer
+		bytes=size`},
 	// ClientHost is X-Forwarded-For, from proxies that Traefik trusts.
 	{"traefik", `time=time time=StartUTC? peer=ClientAddr client=ClientHost host=RequestHost method=RequestMethod
 		path=RequestPath status=DownstreamStatus agent=request_User-Agent accept=request_Accept
-		forwarded=request_X-Forwarded-For type=downstream_Content-Type`},
+		forwarded=request_X-Forwarded-For type=downstream_Content-Type referrer=request_Referer
+		bytes=DownstreamContentSize`},
 	{"cloudflare", `time=EdgeStartTimestamp client=ClientIP host=ClientRequestHost method=ClientRequestMethod
 		path=ClientRequestURI path=ClientRequestPath? status=EdgeResponseStatus agent=ClientRequestUserAgent
-		accept=RequestHeaders.accept type=EdgeResponseContentType source=ClientRequestSource`},
+		accept=RequestHeaders.accept type=EdgeResponseContentType source=ClientRequestSource
+		referrer=ClientRequestReferer bytes=EdgeResponseBytes`},
 	{"nginx", `time=time_iso8601 time=time_local time=msec time=time time=@timestamp client=remote_addr
 		peer=realip_remote_addr forwarded=http_x_forwarded_for forwarded=proxy_add_x_forwarded_for host=http_host
 		host=host? host=server_name? method=request_method path=request_uri path=uri? request=request status=status
-		agent=http_user_agent accept=http_accept type=sent_http_content_type`},
+		agent=http_user_agent accept=http_accept type=sent_http_content_type referrer=http_referer bytes=body_bytes_sent
+		bytes=bytes_sent`},
 	{"vercel", `time=proxy.timestamp time=timestamp? client=proxy.clientIp host=proxy.host host=host? method=proxy.method
-		path=proxy.path path=path? status=proxy.statusCode status=statusCode? agent=proxy.userAgent
-		deployed=deploymentId id=requestId`},
+		path=proxy.path path=path? status=proxy.statusCode status=statusCode? agent=proxy.userAgent referrer=proxy.referer
+		bytes=proxy.responseByteSize deployed=deploymentId id=requestId`},
 	{"netlify", `time=timestamp? client=client_ip? method=method? path=url? status=status_code? agent=user_agent?
-		type=content_type?`},
+		type=content_type? referrer=referrer`},
 	{"fastly", `time=timestamp? client=client_ip? host=host? method=request_method path=url? status=response_status?
-		agent=request_user_agent?`},
+		agent=request_user_agent? referrer=request_referer bytes=response_body_size`},
 	{"google", `time=timestamp? client=httpRequest.remoteIp method=httpRequest.requestMethod path=httpRequest.requestUrl
-		status=httpRequest.status agent=httpRequest.userAgent`},
+		status=httpRequest.status agent=httpRequest.userAgent referrer=httpRequest.referer bytes=httpRequest.responseSize`},
 	// The client's address is what the client says in X-Forwarded-For.
 	{"azure", `time=time client=properties.socketIp forwarded=properties.clientIp client=properties.socketIP
 		forwarded=properties.clientIP host=properties.hostName method=properties.httpMethod path=properties.requestUri
-		status=properties.httpStatusCode agent=properties.userAgent`},
+		status=properties.httpStatusCode agent=properties.userAgent referrer=properties.referer
+		bytes=properties.responseBytes`},
 	{"ecs", `time=@timestamp client=client.ip client=client.address? client=source.ip? client=source.address?
 		host=url.domain method=http.request.method path=url.original path=url.full? path=url.path?
-		status=http.response.status_code agent=user_agent.original type=http.response.mime_type`},
+		status=http.response.status_code agent=user_agent.original type=http.response.mime_type
+		referrer=http.request.referrer bytes=http.response.body.bytes bytes=http.response.bytes`},
 	{"lograge", `time=@timestamp time=time time=timestamp? client=remote_ip? client=ip? host=host? method=method?
-		path=path? status=status agent=user_agent? forwarded=x_forwarded_for`},
+		path=path? status=status agent=user_agent? forwarded=x_forwarded_for referrer=referer? referrer=referrer bytes=bytes?`},
 	{"envoy", `time=start_time client=downstream_remote_address? host=authority host=:authority method=method?
-		path=path? status=response_code agent=user_agent? forwarded=x_forwarded_for`},
+		path=path? status=response_code agent=user_agent? forwarded=x_forwarded_for
+		referrer=referer? bytes=bytes_sent`},
 	{"mintlify", `time=created_at client=ip? host=subdomain path=path? agent=user_agent? event=event`},
 	{"pino", `time=time client=req.remoteAddress method=req.method path=req.url status=res.statusCode
-		agent=req.headers.user-agent accept=req.headers.accept forwarded=req.headers.x-forwarded-for`},
+		agent=req.headers.user-agent accept=req.headers.accept forwarded=req.headers.x-forwarded-for
+		referrer=req.headers.referer bytes=res.headers.content-length`},
 	{"json", `time=ts time=datetime? client=clientIp? client=clientip? client=remoteAddr? client=remoteAddress?
 		client=remoteIp? host=vhost? method=http_method? method=requestMethod? path=requestUri? status=statusCode?
-		agent=userAgent? agent=ua? accept=accept? type=contentType? reader=visitor kind=kind`},
+		agent=userAgent? agent=ua? accept=accept? type=contentType? reader=visitor kind=kind referrer=referer? bytes=bytes?
+		mode=sec_fetch_mode?`},
 	// Lines in lines: of Docker, Fluent Bit, journald, Logstash, Google.
 	{"", `line=log stream=stream line=message line=MESSAGE line=textPayload time=__REALTIME_TIMESTAMP?`},
 }
@@ -180,7 +189,7 @@ func parseKeys(text string) (*object, error) {
 		f, known := fieldNames[name]
 		if !ok || key == "" || !known {
 			return nil, fmt.Errorf("%.60q: want name=key; the names are time, client, forwarded, host, method, path, "+
-				"request, status, agent, accept and type", pair)
+				"request, status, agent, accept, type, referrer, mode and bytes", pair)
 		}
 		o.keys = append(o.keys, Key{name, key})
 		t.add(strings.Split(key, "."), f, false, keyBit(len(o.keys)-1))
@@ -249,7 +258,7 @@ type object struct {
 	pos     int    // of what is not yet read
 	scratch []byte
 
-	strong uint32 // fields that are set by a key that counts more than others of its meaning
+	strong uint64 // fields that are set by a key that counts more than others of its meaning
 	forms  uint32 // that have all keys so far
 	inner  []byte // a line in the line
 	source []byte // of the request
@@ -304,7 +313,7 @@ func (o *object) set(at *node, value []byte) error {
 	if len(value) == 0 {
 		return nil
 	}
-	switch bit := uint32(1) << f; {
+	switch bit := uint64(1) << f; {
 	case f == inner:
 		o.inner = value
 		return nil

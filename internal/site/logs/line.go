@@ -27,8 +27,12 @@ type Line struct {
 	UserAgent []byte
 	Accept    []byte // the request's header
 	Type      []byte // Content-Type of the response
-	Prefetch  bool   // a header of the request says that it is made in advance
-	Script    bool   // a header of the request says that a script of Next.js makes it
+	Referrer  []byte // the request's header Referer
+	FetchMode []byte // the request's header Sec-Fetch-Mode
+	Bytes     int64  // of the answer, with its headers if the line says so; meaningless unless HasBytes
+	HasBytes  bool
+	Prefetch  bool // a header of the request says that it is made in advance
+	Script    bool // a header of the request says that a script of Next.js makes it
 
 	// RequestID is that of the request, where several lines may be of one: Vercel writes one a message.
 	RequestID []byte
@@ -38,6 +42,8 @@ type Line struct {
 	Reader  []byte // of the sandbox
 	Kind    []byte // of the sandbox: human or ai
 	Project []byte
+	// Shown and Markdown are of the sandbox: the reader shows that it is a browser, the answer is Markdown.
+	Shown, Markdown bool
 
 	isLocal bool // the time says no zone
 }
@@ -71,9 +77,12 @@ const (
 	purpose  // a header with prefetch in its value
 	prefetch // a header that only requests in advance have
 	script   // a header that only a script's requests have
-	query    // of the target
-	request  // method, target and protocol
-	when     // a time of any form
+	referrer
+	fetchMode
+	size    // of the answer, in bytes
+	query   // of the target
+	request // method, target and protocol
+	when    // a time of any form
 	date
 	clock
 	event
@@ -85,6 +94,7 @@ const (
 	deployed // a deployment of Vercel, which every line of its drains names
 	requestID
 	number   // digits, dots and dashes
+	ourSize  // of the answer, a number or a dash for 0
 	word     // without a space
 	origin   // what is before the identity in NCSA's formats: the client, its proxies, a host
 	tail     // what is after the status in NCSA's formats
@@ -95,6 +105,7 @@ const (
 var fieldNames = map[string]field{
 	"time": when, "client": client, "forwarded": forwarded, "host": host, "method": method, "path": target,
 	"request": request, "status": status, "agent": userAgent, "accept": accept, "type": contentType,
+	"referrer": referrer, "mode": fetchMode, "bytes": size,
 }
 
 var ourFieldNames = map[string]field{
@@ -102,9 +113,10 @@ var ourFieldNames = map[string]field{
 	"id": requestID,
 }
 
-// purposeHeaders are headers of requests, by which prefetches are known: the browser's, and Next.js's.
+// purposeHeaders are headers of requests that say what they are for: the browser's, and Next.js's.
 var purposeHeaders = map[string]field{
-	"sec-purpose": purpose, "purpose": purpose, "next-router-prefetch": prefetch,
+	"sec-fetch-mode": fetchMode,
+	"sec-purpose":    purpose, "purpose": purpose, "next-router-prefetch": prefetch,
 	"next-router-segment-prefetch": prefetch, "x-middleware-prefetch": prefetch, "rsc": script, "x-nextjs-data": script,
 }
 
@@ -149,6 +161,12 @@ func (l *Line) set(f field, value []byte) error {
 		l.Accept = dashed(value)
 	case contentType:
 		l.Type = dashed(value)
+	case referrer:
+		l.Referrer = dashed(value)
+	case fetchMode:
+		l.FetchMode = dashed(value)
+	case size:
+		l.setBytes(value)
 	case purpose:
 		l.Prefetch = l.Prefetch || bytes.Contains(value, []byte("prefetch"))
 	case prefetch:
@@ -184,6 +202,11 @@ func (l *Line) set(f field, value []byte) error {
 		if !isNumber(value) {
 			return errForm
 		}
+	case ourSize:
+		if !isNumber(value) {
+			return errForm
+		}
+		l.setSize(value)
 	case word:
 		if bytes.IndexByte(value, ' ') >= 0 {
 			return errForm
@@ -192,6 +215,30 @@ func (l *Line) set(f field, value []byte) error {
 		return l.setOrigin(value)
 	}
 	return nil
+}
+
+// maxBytes bounds what an answer can have: sums of many do not overflow.
+const maxBytes = 1 << 40
+
+// setBytes reads the size of an answer: of several the greatest counts, since one with the headers is greater.
+func (l *Line) setBytes(v []byte) {
+	n := int64(0)
+	for _, c := range v {
+		if c < '0' || c > '9' || n > maxBytes {
+			return
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if len(v) > 0 {
+		l.Bytes, l.HasBytes = max(l.Bytes, min(n, maxBytes)), true
+	}
+}
+
+// setSize reads the size of an answer in a format that has a dash for 0.
+func (l *Line) setSize(v []byte) {
+	if l.setBytes(v); len(v) == 1 && v[0] == '-' {
+		l.HasBytes = true
+	}
 }
 
 func isNumber(v []byte) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -23,15 +24,28 @@ type words struct {
 	Time                                                                              string
 	Client, Peer, Forwarded, Host, Method, Target, UserAgent, Accept, Kind, Reader, E string
 	Status                                                                            int
+	// Rest is the referrer, bytes and mode; a dash for none. A test that has it empty does not ask for it.
+	Rest string
 }
 
 func wordsOf(l Line) words {
-	return words{
+	w := words{
 		time.Unix(l.Time, 0).UTC().Format(time.DateTime), string(l.Client), string(l.Peer),
 		string(l.Forwarded), string(l.Host),
 		string(l.Method), string(l.Target), string(l.UserAgent), string(l.Accept), string(l.Kind), string(l.Reader),
-		string(l.Event), l.Status,
+		string(l.Event), l.Status, string(l.Referrer),
 	}
+	if l.HasBytes {
+		w.Rest += fmt.Sprint(" ", l.Bytes)
+	}
+	if len(l.FetchMode) > 0 {
+		w.Rest += " " + string(l.FetchMode)
+	}
+	if l.Shown {
+		w.Rest += " shown"
+	}
+	w.Rest = or(w.Rest)
+	return w
 }
 
 const cloudFrontHead = "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) " +
@@ -109,6 +123,23 @@ func TestFormats(t *testing.T) {
 				E: "docs.content.md.view", Status: 200}},
 		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"ai","path":"/a"}`,
 			words{Time: when, Method: "GET", Target: "/a", Kind: "ai", Reader: "v1", Status: 200}},
+		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"human","path":"/a","evidence":true,"bytes":0,` +
+			`"referrer":"https://chatgpt.com/"}`,
+			words{Time: when, Method: "GET", Target: "/a", Kind: "human", Reader: "v1", Status: 200,
+				Rest: "https://chatgpt.com/ 0 shown"}},
+		// Sizes that are none, and what a map of headers and another format say of them.
+		{"auto", "", `192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 0.005 "https://x/\"b" "x"`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", UserAgent: "x", Status: 200,
+				Rest: `https://x/"b`}},
+		{`nginx:$remote_addr [$time_local] "$request" $status $bytes_sent $body_bytes_sent "$http_sec_fetch_mode"`, "",
+			`192.0.2.1 [10/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 1300 1000 "navigate"`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200, Rest: " 1300 navigate"}},
+		{"json:time=t,client=c,path=p,referrer=r,mode=m,bytes=b", "", `{"t":"2026-10-10T13:55:36Z","c":"192.0.2.1","p":"/a",` +
+			`"r":"https://x/","m":"navigate","b":1.5e3}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200, Rest: "https://x/ navigate"}},
+		{"auto", "", `{"ts":1791640536,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/a","headers":{` +
+			`"Content-Length":["7"]}},"status":200,"size":99999999999999999999}`,
+			words{Time: when, Peer: "192.0.2.1", Method: "GET", Target: "/a", Status: 200, Rest: "-"}},
 	} {
 		f, err := ParseFormat(test.format)
 		if err != nil {
@@ -124,7 +155,11 @@ func TestFormats(t *testing.T) {
 		if ok, err := p.Parse([]byte(test.line), &l); err != nil || !ok {
 			t.Errorf("%s: %t, %v", test.line, ok, err)
 		}
-		if diff := cmp.Diff(test.want, wordsOf(l)); diff != "" {
+		got := wordsOf(l)
+		if test.want.Rest == "" {
+			got.Rest = ""
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s:\n%s", test.line, diff)
 		}
 	}

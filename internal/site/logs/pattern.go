@@ -13,12 +13,13 @@ var variables = map[string]field{
 	"proxy_add_x_forwarded_for": forwarded, "host": host, "http_host": host, "server_name": host,
 	"request": request, "request_method": method, "request_uri": target, "uri": target, "status": status,
 	"http_user_agent": userAgent, "http_accept": accept, "time_local": when, "time_iso8601": when,
-	"msec": when, "sent_http_content_type": contentType,
+	"msec": when, "sent_http_content_type": contentType, "http_referer": referrer, "body_bytes_sent": size,
+	"bytes_sent": size,
 }
 
 // ourVariables are those of textForms beside nginx's.
 var ourVariables = map[string]field{
-	"origin": origin, "client_port": clientPort, "time": when, "number": number, "word": word, "tail": tail,
+	"origin": origin, "client_port": clientPort, "time": when, "number": number, "size": ourSize, "word": word, "tail": tail,
 	"captured": captured,
 }
 
@@ -129,7 +130,7 @@ func (s *step) size(rest []byte) int {
 				}
 				return len(rest)
 			}
-		case client, clientPort, peer, host, method, status, number, word:
+		case client, clientPort, peer, host, method, status, fetchMode, size, ourSize, number, word:
 		default:
 			return len(rest)
 		}

@@ -65,13 +65,14 @@ type content interface {
 
 // newReport returns the report that counts facts and makes pages of the answer.
 func newReport[T, R, P any](
-	count func(_ *facts.Store, _ context.Context, project string, from, to analytics.Date) (facts.Answer[T, R], error),
+	count func(_ *facts.Store, _ context.Context, project string, from, to analytics.Date,
+		mode analytics.Humans) (facts.Answer[T, R], error),
 	page func(totals T, rows []R, limit, offset int, dataFrom *analytics.Date) P,
 ) report {
 	with := func(a facts.Answer[T, R]) content { return &contentOf[T, R, P]{a, page} }
 	return report{empty: with(facts.Answer[T, R]{}),
 		count: func(ctx context.Context, s *facts.Store, q facts.Question) (content, error) {
-			a, err := count(s, ctx, q.Project, q.From, q.To)
+			a, err := count(s, ctx, q.Project, q.From, q.To, q.Humans)
 			return with(a), err
 		},
 		read: func(d *json.Decoder) (content, error) {
@@ -111,6 +112,7 @@ type Answers struct {
 	now       func() time.Time
 	log       *slog.Logger
 	retention int // months; 0: everything is kept
+	humans    analytics.Humans
 
 	counting singleflight.Group
 	one      chan struct{} // full while facts are counted, which takes memory
@@ -145,7 +147,7 @@ type answer struct {
 // NewAnswers returns the answers from a store, of the same options as its collector. What damages an
 // answer is logged.
 func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
-	return &Answers{store: s, now: o.Now, log: o.Logger, retention: o.Retention, one: make(chan struct{}, 1),
+	return &Answers{store: s, now: o.Now, log: o.Logger, retention: o.Retention, humans: o.Humans, one: make(chan struct{}, 1),
 		cached: map[readingKey]*list.Element{}, recent: list.New()}
 }
 
@@ -190,7 +192,7 @@ func (a *Answers) page(
 		return nil, err
 	}
 	dataFrom, err := a.store.FirstDay(c.Context(), c.Project, oldest, OldestDay(today, trustedMonths))
-	reading := readingKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Window: window}}
+	reading := readingKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Humans: a.humans, Window: window}}
 	if err == nil {
 		if found := a.read(reading, q); found != nil {
 			a.FromMemory.Add(1)

@@ -86,15 +86,18 @@ func (s *testSite) add(day string, reader string, pages ...string) {
 	if err != nil || !open {
 		s.t.Fatal(open, err)
 	}
-	b := facts.Batch{Projects: []string{"prj_a"}}
+	readers := [2]uint64{facts.NewHash(keys[0]).ID([]byte(reader)), facts.NewHash(keys[1]).ID([]byte(reader))}
+	b := facts.Batch{Projects: []string{"prj_a"}, Shown: []facts.Shown{{Readers: readers, Day: d}}}
+	if len(s.pages) == 0 {
+		b.Referrals = []facts.Referral{{Name: "none", Class: "none"}}
+	}
 	for _, page := range pages {
 		at := slices.Index(s.pages, page)
 		if at < 0 {
 			at, s.pages = len(s.pages), append(s.pages, page)
 			b.Pages = append(b.Pages, facts.Page{Number: int32(at), Project: "prj_a", Path: page})
 		}
-		b.Views = append(b.Views, facts.View{Day: d, Page: int32(at), Agent: -1,
-			Readers: [2]uint64{facts.NewHash(keys[0]).ID([]byte(reader)), facts.NewHash(keys[1]).ID([]byte(reader))}})
+		b.Views = append(b.Views, facts.View{Day: d, Page: int32(at), Agent: facts.Browser, Readers: readers})
 	}
 	if err := s.store.Commit(s.t.Context(), b); err != nil {
 		s.t.Fatal(err)

@@ -42,6 +42,7 @@ type CollectOptions struct {
 	Logger    *slog.Logger
 	Every     time.Duration // the pause between two polls
 	Retention int           // months; 0: everything is kept
+	Humans    analytics.Humans
 	Stdin     io.Reader
 }
 

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -34,7 +35,7 @@ const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefo
 
 func rulesOf(t *testing.T, s count.Settings) *count.Rules {
 	t.Helper()
-	s.LogFormat = "auto"
+	s.LogFormat = cmp.Or(s.LogFormat, "auto")
 	r, err := count.ParseRules(s, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +195,7 @@ func (w *world) close(caughtUp bool) {
 // check compares a window.
 func (w *world) check(from, to analytics.Date) {
 	w.t.Helper()
-	got, err := w.store.CountVisitors(w.t.Context(), count.DefaultProject, from, to)
+	got, err := w.store.CountVisitors(w.t.Context(), count.DefaultProject, from, to, analytics.Claimed)
 	w.ok(err)
 	pages := map[string]map[string]bool{"": {}}
 	for _, r := range w.counted {
@@ -344,7 +345,7 @@ func TestPollsForget(t *testing.T) {
 	}
 	for range 3 {
 		_, err := beside.CountVisitors(t.Context(), count.DefaultProject,
-			analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
+			analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1), analytics.Claimed)
 		w.ok(err)
 		w.now = w.now.AddDate(0, 0, 30)
 		w.poll()

@@ -33,7 +33,7 @@ func (w *world) writeText(text string) {
 func (w *world) misses() (rows []string) {
 	w.t.Helper()
 	a, err := w.store.CountAgents(w.t.Context(), count.DefaultProject, analytics.NewDate(2026, 10, 1),
-		analytics.NewDate(2026, 11, 1))
+		analytics.NewDate(2026, 11, 1), analytics.Claimed)
 	w.ok(err)
 	for _, r := range a.Rows {
 		if !r.Found {
@@ -101,7 +101,8 @@ func TestMisses(t *testing.T) {
 	if diff := gocmp.Diff(want, w.misses()); diff != "" {
 		t.Errorf("after a restart (-want, +got): %s", diff)
 	}
-	v, err := w.store.CountVisitors(t.Context(), count.DefaultProject, analytics.DateOf(at), analytics.DateOf(at)+1)
+	v, err := w.store.CountVisitors(t.Context(), count.DefaultProject, analytics.DateOf(at), analytics.DateOf(at)+1,
+		analytics.Claimed)
 	w.ok(err)
 	if diff := gocmp.Diff(facts.Visitors{Totals: analytics.Totals{AI: 1, Total: 1},
 		Rows: []analytics.Row{{Path: "/there", Totals: analytics.Totals{AI: 1, Total: 1}}}}, v); diff != "" {
@@ -164,7 +165,7 @@ func TestInventedPages(t *testing.T) {
 		w.ok(w.session.poll(t.Context()))
 	}
 	day := analytics.DateOf(at)
-	got, err := w.store.CountVisitors(t.Context(), count.DefaultProject, day, day+1)
+	got, err := w.store.CountVisitors(t.Context(), count.DefaultProject, day, day+1, analytics.Claimed)
 	w.ok(err)
 	pages := map[string]int64{}
 	for _, row := range got.Rows {

@@ -26,8 +26,9 @@ type session struct {
 	words    *count.Vocabulary
 	repeats  *count.Repeats // locked guards it
 	// The numbers of words that are durable.
-	durablePages, durableAgents int
-	parser                      *logs.Parser // for a look at single lines
+	durablePages, durableAgents, durableReferrals int
+
+	parser *logs.Parser // for a look at single lines
 
 	workers []*worker
 	jobs    chan job
@@ -73,7 +74,7 @@ type projectMonth struct {
 }
 
 // epochKeys are the keys of the two epochs with a month; nil once it is closed.
-type epochKeys struct{ previous, current *facts.Hash }
+type epochKeys struct{ previous, current facts.Hash }
 
 func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	r, err := c.store.Resume(ctx)
@@ -84,8 +85,8 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
-	s.words.Restore(r.Pages, r.Agents, c.projects)
-	s.durablePages, s.durableAgents = len(r.Pages), len(r.Agents)
+	s.words.Restore(r.Pages, r.Agents, r.Referrals, c.projects)
+	s.durablePages, s.durableAgents, s.durableReferrals = len(r.Pages), len(r.Agents), len(r.Referrals)
 	for i, src := range c.sources {
 		s.sources[i] = facts.Source{Name: src.Where, Lines: map[string]int64{}}
 		for _, known := range r.Sources {
@@ -102,7 +103,8 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	for range runtime.GOMAXPROCS(0) {
 		v := count.NewViewer(s.rules, s.words, 0, 0)
 		w := &worker{s, v, s.rules.Parser(), map[projectMonth]*epochKeys{}}
-		v.Several, v.All, v.Identify, v.Repeats = len(s.projects) > 1, true, w.inEpochs, s.repeats
+		v.Several, v.All, v.Sources = len(s.projects) > 1, true, true
+		v.Identify, v.Repeats = w.inEpochs, s.repeats
 		s.workers = append(s.workers, w)
 	}
 	return s, nil
@@ -151,6 +153,7 @@ func (s *session) poll(ctx context.Context) error {
 	s.future = (analytics.DateOf(now) + 2).Time() // clocks differ by less than a day
 	for _, w := range s.workers {
 		w.viewer.From, w.viewer.To, w.viewer.Future = from, s.future.Unix(), s.future.Unix()
+		w.viewer.ShownFrom = from
 		running.Go(func() {
 			for j := range s.jobs {
 				w.run(j)
@@ -281,6 +284,7 @@ func (w *worker) run(j job) {
 	w.locked.Lock()
 	defer w.locked.Unlock()
 	w.batch.Views = append(append(w.batch.Views, b.Views...), b.Missed...)
+	w.batch.Shown = append(w.batch.Shown, b.Shown...)
 	w.evidence[j.source].AddRecent(b.Evidence, recentEvidence)
 	w.repeats.Add(j.source, j.key, j.name, b)
 	src := &w.sources[j.source]
@@ -311,11 +315,11 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	b := s.batch
 	b.Projects = s.projects
-	b.Pages, b.Agents = s.words.After(s.durablePages, s.durableAgents, s.projects)
+	b.Pages, b.Agents, b.Referrals = s.words.After(s.durablePages, s.durableAgents, s.durableReferrals, s.projects)
 	for i := range s.changed {
 		b.Sources = append(b.Sources, s.sources[i])
 	}
-	if len(b.Views)+len(b.Positions)+len(b.Sources) == 0 {
+	if len(b.Views)+len(b.Shown)+len(b.Positions)+len(b.Sources) == 0 {
 		return nil
 	}
 	if err := s.store.Commit(ctx, b); err != nil {
@@ -329,6 +333,7 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	s.durablePages += len(b.Pages)
 	s.durableAgents += len(b.Agents)
+	s.durableReferrals += len(b.Referrals)
 	s.batch = facts.Batch{Views: b.Views[:0]}
 	clear(s.changed)
 	s.show()
