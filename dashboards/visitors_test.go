@@ -53,6 +53,9 @@ func checkSums(p *engines.Panel) error {
 		}
 	}
 	stacked := option(p.FieldConfig.Defaults.Custom, "stacking.mode") == "normal"
+	if len(p.Targets) == 1 && strings.Contains(p.Targets[0].Expr, `agent=~"browser|unconfirmed"`) {
+		stacked = false // no reader is both
+	}
 	for _, o := range p.FieldConfig.Overrides {
 		for _, property := range o.Properties {
 			stacked = stacked || property.ID == "custom.stacking"

@@ -59,6 +59,9 @@ var Reports = func() (all []Report) {
 	return all
 }()
 
+// OtherReports are the reports that are listed alike: visitors and agents have lists and flags for them alone.
+var OtherReports = Reports[AgentsReport+1:]
+
 // Shape is what tells a report from the others, wherever its rows are read, stored or shown.
 type Shape struct {
 	Name string
@@ -297,7 +300,8 @@ func (s *Shape) textKey(r Record) (key [maxTexts]string) {
 // IsFound reports whether the path of a row is there: it is where the report does not say.
 func (s *Shape) IsFound(r Record) bool { return s.truths == 0 || r.Truths[0] }
 
-// Key is a row with its path and the columns of Order alone.
+// Key is a row with its path and the columns of Order alone. Unconfirmed readers have no audience there, since that
+// depends on the mode of counting people.
 func (s *Shape) Key(r Record) (key Record) {
 	key.Texts[0] = r.Texts[0]
 	for _, i := range s.order {
@@ -306,6 +310,9 @@ func (s *Shape) Key(r Record) (key Record) {
 		} else {
 			key.Truths[i-s.texts] = r.Truths[i-s.texts]
 		}
+	}
+	if s.isPerson(r) && r.Texts[s.agent] == UnconfirmedAgent {
+		key.Texts[s.audience] = ""
 	}
 	return key
 }
@@ -325,11 +332,23 @@ func (s *Shape) Value(r Record, column int) any {
 // Report is the report with this shape.
 func (s *Shape) Report() Report { return Report(slices.Index(shapes[:], s)) }
 
+// isPerson reports whether a row is about people by agent.
+func (s *Shape) isPerson(r Record) bool {
+	return s.agent >= 0 && s.audience >= 0 && (r.Texts[s.agent] == BrowserAgent || r.Texts[s.agent] == UnconfirmedAgent)
+}
+
 // Top returns the first n rows by the count of [Shape.Rank], the largest first, ties in order: rows of the site where
-// the report has them, else rows of pages. more is how many others there are. An error of rows ends it.
+// the report has them, else rows of pages. People are always among them. more is how many others there are. An error of
+// rows ends it.
 func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more int, err error) {
-	first := best[Record]{n: n, order: func(a, b Record) int {
+	order := func(a, b Record) int {
 		return cmp.Or(cmp.Compare(b.Counts[s.rank], a.Counts[s.rank]), s.Compare(a, b))
+	}
+	first := best[Record]{n: n, order: func(a, b Record) int {
+		if people := s.isPerson(a); people != s.isPerson(b) {
+			return map[bool]int{true: -1, false: 1}[people]
+		}
+		return order(a, b)
 	}}
 	for row, err := range rows {
 		if err != nil {
@@ -341,6 +360,7 @@ func (s *Shape) Top(rows iter.Seq2[Record, error], n int) (top []Record, more in
 		first.add(row)
 	}
 	top = first.sorted()
+	slices.SortFunc(top, order)
 	return top, int(first.count) - len(top), nil
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -54,6 +56,109 @@ func TestOneCountMore(t *testing.T) {
 	p.has("api", s.page(t, "/api/v1/pages"), `"sessions":`+page)
 	p.has("page", s.page(t, "/"), site, page)
 	p.has("page of a path", s.page(t, "/page?path=/quickstart"), page)
+}
+
+// TestHumans follows the mode of counting people from the service to every place that has its totals, and over its
+// change: the two modes are told apart, and not compared.
+func TestHumans(t *testing.T) {
+	t.Parallel()
+	testbed.NotAtMidnight()
+	var confirmed atomic.Bool
+	p := programFor(t, engines.Docgauge(t), func(w http.ResponseWriter, r *http.Request) { people(w, r, confirmed.Load()) })
+	p.env = append(p.env, "DOCGAUGE_REPORTS=visitors,agents", "DOCGAUGE_SINCE="+testbed.DaysAgo(8).String(),
+		"DOCGAUGE_SETTLE=0s", "DOCGAUGE_TOP_PAGES=5")
+	day := testbed.DaysAgo(1)
+	at := fmt.Sprintf(" WHERE window_start = '%s'", day)
+	p.run("", "export")
+	p.run("", "verify")
+	p.sql("SELECT humans, human FROM docgauge_totals"+at, "claimed\t4500")
+	p.sql("SELECT DISTINCT humans FROM docgauge_agents_windows", "claimed")
+	p.sql("UPDATE docgauge_totals SET humans = 'confirmed'", "")
+	p.damaged("postgres")
+	p.sql("DROP TABLE docgauge_visitors, docgauge_totals, docgauge_migrations", "")
+	p.run("", "load", "--sink", "postgres")
+	p.run("", "verify")
+	p.sql("SELECT DISTINCT humans FROM docgauge_totals", "claimed")
+
+	confirmed.Store(true)
+	p.has("export", p.run("", "export", "--from", testbed.DaysAgo(3).String(), "--to", testbed.DaysAgo(0).String()),
+		"people of prj are counted as confirmed now as claimed before")
+	p.run("", "verify")
+	p.sql("SELECT humans, human FROM docgauge_totals"+at, "confirmed\t300")
+	const interval = "people 300 (confirmed) to 4500 (claimed)"
+	p.has("status", p.run("", "status", "--json"), `"humans": "confirmed"`)
+	p.has("top", p.run("", "top", "--window", "day"), interval, "counts people as claimed")
+	if text, err := p.try("", "top", "--window", "day", "--falling"); err == nil || !strings.Contains(text, "compared") {
+		t.Errorf("pages that fall between two modes: %s", text)
+	}
+	p.has("top --by agent", p.run("", "top", "--window", "day", "--by", "agent"), interval)
+	p.has("history", p.run("", "history"), "settled people confirmed", "People are counted as confirmed from", "4500")
+	p.has("history --csv", p.run("", "history", "--csv"), "humans", "claimed", "people_confirmed")
+	p.has("mcp", p.run(mcpCall("window", `"granularity":"day"`), "mcp"), `"humans":"confirmed"`,
+		`"humans_before":"claimed"`, `\"people\":{\"claimed\":4500\"confirmed\":300}`)
+	p.run("", "report", "-o", "report.html")
+	text, err := os.ReadFile(filepath.Join(p.dir, "report.html"))
+	check(t, err)
+	p.has("report", string(text), interval, "People are counted as confirmed from", "rising and falling pages are not known")
+	if samples := p.run("", "openmetrics"); strings.Contains(samples, "docgauge_previous_site_visitors{") {
+		t.Error("openmetrics: a window is compared with one of another mode")
+	}
+	s := p.serve()
+	metrics := s.metrics(t)
+	for name, want := range map[string]int{
+		`docgauge_site_agent_visitors{agent="browser",audience="human",class="human",project="prj",window="day"}`:       300,
+		`docgauge_site_agent_visitors{agent="unconfirmed",audience="neither",class="human",project="prj",window="day"}`: 4200,
+	} {
+		if got := metrics[name]; got != float64(want) {
+			t.Errorf("metrics: %s is %v, want %d", name, got, want)
+		}
+	}
+	if _, compared := metrics[`docgauge_previous_site_visitors{audience="human",project="prj",window="day"}`]; compared {
+		t.Error("metrics: a window is compared with one of another mode")
+	}
+	p.has("api", s.page(t, "/api/v1/windows"), `"humans":"confirmed"`, `"humans":"claimed"`)
+	p.has("page", s.page(t, "/"), interval, "counts people as claimed")
+	p.has("page of a path", s.page(t, "/page?path=/quickstart&window=day"), interval, "People are counted as confirmed")
+}
+
+// people answers as a site of its owner's, most of whose readers that call themselves browsers show no evidence.
+func people(w http.ResponseWriter, r *http.Request, confirmed bool) {
+	report, ok := strings.CutPrefix(r.URL.Path, "/v1/analytics/prj/")
+	type object = map[string]any
+	human, mode, audience := 4500, "claimed", "human"
+	if confirmed {
+		human, mode, audience = 300, "confirmed", "neither"
+	}
+	totals, page := object{"human": human, "ai": 20, "total": human + 20}, object{"path": "/quickstart", "human": human,
+		"ai": 20, "total": human + 20}
+	agents := func(of object) (rows []any) {
+		for i, name := range []string{"Claude-User", "browser", "unconfirmed"} {
+			row := object{"agent": name, "class": []string{"answers", "human", "human"}[i],
+				"audience": []string{"ai", "human", audience}[i], "visitors": []int{20, 300, 4200}[i], "requests": 5000}
+			maps.Copy(row, of)
+			rows = append(rows, row)
+		}
+		if of == nil { // more agents than metrics have, each with more readers than people
+			for i := range 45 {
+				rows = append(rows, object{"agent": fmt.Sprintf("bot-%02d", i), "class": "other", "audience": "neither",
+					"visitors": 4900, "requests": 5000})
+			}
+		}
+		return rows
+	}
+	answer := object{"hasMore": false, "humans": mode, "totals": totals, "visitors": []any{page}}
+	switch report {
+	case "visitors":
+	case "agents":
+		answer["totals"], answer[report] = agents(nil), agents(object{"path": "/quickstart", "found": true})
+	default:
+		ok = false
+	}
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(answer)
 }
 
 // TestOneReportMore builds docgauge with two more reports, each a value and a row type, and follows their numbers from
@@ -255,7 +360,13 @@ type changedProgram struct {
 // newChangedProgram builds docgauge as [builtWith] does, for a service.
 func newChangedProgram(t *testing.T, service http.HandlerFunc, file, after, line string) *changedProgram {
 	t.Helper()
-	binary, api := builtWith(t, file, after, line), httptest.NewServer(service)
+	return programFor(t, builtWith(t, file, after, line), service)
+}
+
+// programFor is a binary with a service.
+func programFor(t *testing.T, binary string, service http.HandlerFunc) *changedProgram {
+	t.Helper()
+	api := httptest.NewServer(service)
 	t.Cleanup(api.Close)
 	postgres, clickhouse, dir := engines.RunPostgres(t, "15"), engines.RunEngine26(t), t.TempDir()
 	return &changedProgram{t, binary, dir, append(os.Environ(), "DOCGAUGE_BASE_URL="+api.URL,

@@ -103,7 +103,7 @@ func (a *Program) history(ctx context.Context, o historyOptions, report analytic
 		}
 	}
 	var reports []analytics.Report
-	if report != 0 || o.agent != "" {
+	if reports = []analytics.Report{analytics.AgentsReport}; report != 0 || o.agent != "" {
 		reports = analytics.Reports
 	}
 	from, err := a.openArchive(o.archive, reports...)
@@ -163,6 +163,11 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 	columns := append([]render.Column{}, render.Column{Name: string(h.Granularity)}, render.Number("total"),
 		render.Number("change"), render.Number("%"), render.Number("human"), render.Number("ai"),
 		render.Number("ai %"))
+	withPeople := slices.ContainsFunc(h.Windows, func(w query.HistoryWindow) bool { return w.People != nil })
+	if withPeople {
+		columns = append(columns, render.Number("confirmed"), render.Number("claimed"))
+	}
+	more := len(columns) - 1
 	for _, c := range (analytics.Totals{}).More() {
 		columns = append(columns, render.Number(c.Name))
 	}
@@ -174,7 +179,10 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 		if v := step.Visitors; v != nil {
 			cells[0], cells[3], cells[4] = format.Commas(v.Total), format.Commas(v.Human), format.Commas(v.AI)
 			for i, c := range v.More() {
-				cells[6+i] = format.Commas(c.Value)
+				cells[more+i] = format.Commas(c.Value)
+			}
+			if p := step.People; p != nil {
+				cells[more-2], cells[more-1] = format.Commas(p.Confirmed), format.Commas(p.Claimed)
 			}
 			if step.AIShare != nil {
 				cells[5] = fmt.Sprintf("%.1f%%", *step.AIShare)

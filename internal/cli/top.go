@@ -46,8 +46,8 @@ vanished. A page that only one of the two windows has did not rise or fall.
 them read, and --misses the paths that agents asked for and that are not there,
 with the most similar pages. They need windows of the report agents, which
 exports read from docgauge site if DOCGAUGE_REPORTS has agents. People are
-the agent browser and, without evidence of a browser, unconfirmed. With --agent
-and --misses, --by is readers, requests, markdown or bytes.
+the agents browser and unconfirmed. With --agent and --misses, --by is readers,
+requests, markdown or bytes.
 
 --by source lists where people came from, --source the pages that one source
 brought them to, and --by views the pages that were requested most often, of a
@@ -130,7 +130,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	if o.n < 1 {
 		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
-	from, err := a.openArchive(o.archive)
+	from, err := a.openArchive(o.archive, analytics.AgentsReport)
 	if err != nil {
 		return err
 	}
@@ -194,6 +194,9 @@ func printHeading(text *render.Text, r query.TopReport, words render.Wording) {
 	}
 	line("%s", words.Compared(r.Key, r.StateText(), former))
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
+	if r.People != nil {
+		line("%s", r.People)
+	}
 	switch {
 	case r.HumansBefore != nil:
 		line("%s", words.OtherMode(r.Key, *r.HumansBefore))

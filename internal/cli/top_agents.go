@@ -58,6 +58,9 @@ func printAgentList(w io.Writer, r query.AgentsReport, words render.Wording) err
 		query.AgentPages: "Pages that " + r.Agent + " read: %s.",
 		query.Misses:     "Paths that agents asked for and that are not there: %s."}[r.List]
 	text.Line(2, subject, format.Commas(r.Count))
+	if r.People != nil {
+		text.Line(2, "%s", r.People)
+	}
 	if r.Previous == nil {
 		text.Line(2, "%s", words.NothingToCompare(r.Key))
 	}

@@ -330,8 +330,15 @@ func (w *watched) serving() (*sidecar, testbed.Series) {
 	return s, w.series(s)
 }
 
+// sitePage is the body of an answer about visitors.
+type sitePage struct {
+	Totals   analytics.Totals
+	Visitors []analytics.Row
+	HasMore  bool
+}
+
 // ask returns one page of the answer for all days of the test; nil while the site answers 503.
-func (w *watched) ask(url string, offset int) (*api.Page, error) {
+func (w *watched) ask(url string, offset int) (*sitePage, error) {
 	w.t.Helper()
 	today := analytics.DateOf(time.Now())
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, fmt.Sprintf(
@@ -345,7 +352,7 @@ func (w *watched) ask(url string, offset int) (*api.Page, error) {
 	if answer.StatusCode == http.StatusServiceUnavailable {
 		return nil, nil
 	}
-	page := &api.Page{}
+	page := &sitePage{}
 	if answer.StatusCode != http.StatusOK {
 		w.t.Fatalf("status %d", answer.StatusCode)
 	}

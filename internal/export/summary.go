@@ -132,7 +132,7 @@ func LogProblems(log *slog.Logger, s Summary) {
 func (s *Summary) addReading(rev analytics.Revision) {
 	if before, known := s.modes[rev.Project]; rev.Report == analytics.VisitorsReport {
 		if known && before != rev.Humans {
-			s.OtherModes = append(s.OtherModes, ModeChange{rev.Key, before, rev.Humans})
+			s.changeMode(ModeChange{rev.Key, before, rev.Humans})
 		}
 		if s.modes == nil {
 			s.modes = map[string]analytics.Humans{}
@@ -150,6 +150,20 @@ func (s *Summary) addReading(rev analytics.Revision) {
 		s.SameNumbers = slices.DeleteFunc(s.SameNumbers, func(p string) bool { return p == rev.Project })
 	} else if !slices.Contains(s.SameNumbers, rev.Project) {
 		s.SameNumbers = append(s.SameNumbers, rev.Project)
+	}
+}
+
+// changeMode keeps one change of each project: the mode before the run, and the last one.
+func (s *Summary) changeMode(c ModeChange) {
+	i := slices.IndexFunc(s.OtherModes, func(o ModeChange) bool { return o.Project == c.Project })
+	if i < 0 {
+		s.OtherModes = append(s.OtherModes, c)
+		return
+	}
+	if c.Before = s.OtherModes[i].Before; c.Before == c.Now {
+		s.OtherModes = slices.Delete(s.OtherModes, i, i+1)
+	} else {
+		s.OtherModes[i] = c
 	}
 }
 

@@ -109,8 +109,8 @@ func (a *assistant) addTools(s *sdk.Server) {
 		"The visitors of one page, or of the whole site, window by window, oldest first, with the "+
 			"change since the window before (a day: since the same weekday a week before).", a.history)
 	add(s, a, "agents", "Agents", reads,
-		"Which agents (assistants, coding agents, crawlers; people are the agent browser) read the site in "+
-			"a window, with their readers and requests and the change since the window before; or, with agent, which "+
+		"Which agents (assistants, coding agents, crawlers; people are the agents browser and unconfirmed) read the site "+
+			"in a window, with their readers and requests and the change since the window before; or, with agent, which "+
 			"pages that one read; or, with list misses, the paths that agents asked for and that are not there, and "+
 			"the existing pages with the most similar paths.", a.agents)
 	add(s, a, "agent_history", "Agent history", reads,

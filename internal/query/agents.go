@@ -125,6 +125,9 @@ type AgentsReport struct {
 	// Previous is the window to compare with; null where the archive lacks it.
 	Previous *RowsReading `json:"previous"`
 	AgentRanking
+	// People are the people of the site or of the page; absent of other lists than their agents, and where the service
+	// does not tell the confirmed from the others.
+	People *view.People `json:"people,omitempty"`
 	// Count is the length of the whole list.
 	Count int64 `json:"count"`
 	// Agents are agents of the site, or pages of one agent; null of misses.
@@ -172,6 +175,9 @@ func (c comparison) agents(r AgentRanking) AgentsReport {
 		out.Agents = append(out.Agents, view.RankedAgent{Rank: ranked.Rank, Path: row.Path, Agent: row.Agent,
 			Class: row.Class, Audience: row.Audience, AgentNumbers: view.AgentNumbersOf(ranked.Row.Counts),
 			AgentChange: agentChange(ranked.RowChange)})
+	}
+	if r.List == SiteAgents {
+		out.People = view.PeopleOf(c.Humans, r.Page, slices.Collect(maps.Values(c.now)))
 	}
 	if r.List == SiteAgents && c.before != nil {
 		gone := map[string]bool{}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -64,6 +65,8 @@ type HistoryNumbers struct {
 	// Humans is the mode by which people are counted; absent where the service does not say.
 	Humans   analytics.Humans  `json:"humans,omitempty"`
 	Visitors *analytics.Totals `json:"visitors" api:"inline"`
+	// People are the people of the site, where windows of agents are exported too; null for a page.
+	People *view.People `json:"people"`
 	// AIShare is that of the visitors, in percent.
 	AIShare *float64 `json:"ai_share_percent"`
 	// Previous are the visitors in the window of [analytics.Granularity.ComparedWith], and Change is
@@ -145,7 +148,16 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 			h.Open = &open
 		}
 	}
-	visitors := o.visitors(ctx, from, s)
+	visitors, people := o.visitors(ctx, from, s), map[analytics.Window]*view.People{}
+	if o.Page == nil {
+		keys := map[analytics.Key]bool{}
+		for _, w := range all {
+			keys[analytics.Key{Project: s.project, Granularity: g, Window: w}] = true
+		}
+		if people, err = peopleOf(ctx, from, keys); err != nil {
+			return h, err
+		}
+	}
 	for _, w := range all {
 		step := HistoryWindow{w, HistoryNumbers{State: Missing}}
 		var err error
@@ -155,7 +167,7 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 			}
 			rev := s.windows[w].rev
 			step.State, step.Verified, step.Revision = rev.State(), &rev.Verified, &rev.Number
-			step.Humans = rev.Humans
+			step.Humans, step.People = rev.Humans, people[w]
 			if step.Visitors != nil {
 				step.AIShare = share(*step.Visitors)
 			}

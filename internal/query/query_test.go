@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
@@ -27,7 +28,9 @@ import (
 func windowOf(project string, g analytics.Granularity, from, to int) analytics.Revision {
 	key := sinktest.Key(project, from)
 	key.Granularity, key.To = g, sinktest.Key(project, to).From
-	return sinktest.Revision(key, int32(from+1))
+	rev := sinktest.Revision(key, int32(from+1))
+	rev.Humans = ""
+	return rev
 }
 
 func put(s *sinktest.Memory, rev analytics.Revision, rows ...analytics.Row) analytics.Revision {
@@ -368,6 +371,70 @@ func TestHistory(t *testing.T) {
 	got, err := query.Histories(t.Context(), s, query.HistoryOptions{Selection: day, Last: 9})
 	if err == nil || len(got) != 1 || got[0].Project != "prj_b" {
 		t.Errorf("a window is damaged: %v, %v", got, err)
+	}
+}
+
+// TestModes: windows that count people by two modes are not compared, and each says its mode and its interval.
+func TestModes(t *testing.T) {
+	s := &sinktest.Memory{}
+	for day, by := range map[int]analytics.Humans{0: "claimed", 7: "claimed", 14: "confirmed", 21: "confirmed"} {
+		rev := windowOf("prj_a", analytics.Day, day, day+1)
+		rev.Humans = by
+		put(s, rev, page("/a", int64(100-day)))
+		rev.Report, rev.Rows = analytics.AgentsReport, analytics.TotalsOnlyRows
+		unconfirmed := analytics.AgentRow{Agent: "unconfirmed", Class: "human", Audience: analytics.Human, Found: true,
+			Visitors: 4200, Requests: 4200}
+		if by == analytics.Confirmed {
+			unconfirmed.Audience = "neither"
+		}
+		browser := unconfirmed
+		browser.Agent, browser.Audience, browser.Visitors = "browser", analytics.Human, 300+int64(day)
+		file, err := archive.Encode(rev, analytics.Records(sinktest.List(browser, unconfirmed)))
+		if err := cmp.Or(err, s.Replace(t.Context(), file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	day := func(n int) *analytics.Date { d := sinktest.Key("", n).From; return &d }
+	for at, want := range map[int]string{
+		7:  "claimed [] people 307 (confirmed) to 4,507 (claimed)",
+		14: "confirmed [claimed] people 314 (confirmed) to 4,514 (claimed)",
+		21: "confirmed [] people 321 (confirmed) to 4,521 (claimed)",
+	} {
+		r := top(t, s, query.Choice{At: day(at)}, query.Ranking{})[0]
+		var before []analytics.Humans
+		if r.HumansBefore != nil {
+			before = append(before, *r.HumansBefore)
+		}
+		if got := fmt.Sprint(r.Humans, " ", before, " ", r.People); got != want ||
+			(r.Previous == nil) != (at == 14) || (r.Changes == nil) != (at == 14) {
+			t.Errorf("day %d: %s, want %s; %+v", at, got, want, r)
+		}
+	}
+	for _, c := range []struct {
+		query.Choice
+		query.Ranking
+	}{{query.Choice{At: day(14)}, query.Ranking{List: query.Falling}}, {query.Choice{At: day(21), With: day(7)},
+		query.Ranking{}}} {
+		c.Selection.Granularity, c.By, c.N = analytics.Day, analytics.Everyone, 9
+		_, err := query.Top(t.Context(), s, c.Choice, c.Ranking)
+		if err == nil || !strings.Contains(err.Error(), "they cannot be compared") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	all, err := query.Histories(t.Context(), s, query.HistoryOptions{Selection: daily.Selection, Last: 99,
+		Today: sinktest.Key("", 22).From})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range all[0].Windows {
+		if w.State != query.Missing {
+			got = append(got, fmt.Sprint(w.From.Time().Day(), " ", w.Humans, " ", w.Change != nil, " ", w.People.Confirmed))
+		}
+	}
+	if want := []string{"1 claimed false 300", "8 claimed true 307", "15 confirmed false 314",
+		"22 confirmed true 321"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -82,10 +82,12 @@ type RowsReading struct {
 	Settled    bool      `json:"settled"`
 	Verified   bool      `json:"verified"`
 	ExportedAt time.Time `json:"exported_at"`
+	// Humans is the mode by which people are counted; absent where the service does not say.
+	Humans analytics.Humans `json:"humans,omitempty"`
 }
 
 func rowsReading(rev analytics.Revision) RowsReading {
-	return RowsReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
+	return RowsReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt, rev.Humans}
 }
 
 // RowsReport has rows of a report of one project in one window, and how they differ from those of an earlier one.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -107,6 +108,8 @@ type TopReport struct {
 	// HumansBefore.
 	Previous     *analytics.Revision `json:"previous"`
 	HumansBefore *analytics.Humans   `json:"humans_before,omitempty"`
+	// People are the people of the site, where windows of agents are exported too.
+	People *view.People `json:"people,omitempty"`
 	// Newer is a newer window of which only the totals are known; null without one.
 	Newer *analytics.Revision `json:"newer_totals_only"`
 	Ranking
@@ -189,6 +192,11 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 	if err != nil {
 		return r, err
 	}
+	people, err := peopleOf(ctx, from, map[analytics.Key]bool{r.Key: true})
+	if err != nil {
+		return r, err
+	}
+	r.People = people[r.Window]
 	first, n := m.Top, by.Offset+by.N
 	r.Count, r.Listed = m.Pages, m.Pages
 	switch {

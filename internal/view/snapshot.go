@@ -159,6 +159,17 @@ type RowsWindow struct {
 	More int
 }
 
+// PeopleIn returns the people of the site in a window, as the window of agents beside it has them; nil without one.
+func (s *Snapshot) PeopleIn(k analytics.Key) *People {
+	k.Report = analytics.AgentsReport
+	for _, w := range s.Others {
+		if w.Key == k {
+			return PeopleOf(w.Humans, "", w.Rows)
+		}
+	}
+	return nil
+}
+
 // Due is how many windows are due for one reason: missing, settle or unverified.
 type Due struct {
 	Project     string

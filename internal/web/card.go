@@ -13,7 +13,8 @@ import (
 type card struct {
 	Grid    view.Grid
 	Changes []change
-	Alone   string // why Changes is empty
+	Alone   string       // why Changes is empty
+	People  *view.People // nil: not known
 	Notes   []note
 }
 

@@ -82,6 +82,7 @@ type pathPage struct {
 	Rows    []*rowList // of other reports
 	Pages   int64      // of the window of the rank
 	Ranked  string
+	People  *view.People // of the newest window; nil: not known
 	Chart   *chart
 	Windows []pathWindow // newest first
 	// Merges has the effects of the merges that touched the page; nil: there are none. Unjudged are
@@ -254,6 +255,9 @@ func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.Choi
 	}
 	for i := range all {
 		p.Agents = agentListOf(&Pages{Agents: &all[i]}, "agents", "", maxReportAgents)
+		if p.Ranked == view.Days(p.Granularity, all[i].Window) {
+			p.People = all[i].People
+		}
 	}
 	return nil
 }

@@ -230,7 +230,11 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 				}
 			}
 			if o.Report == analytics.AgentsReport && o.Granularity == g.Granularity && o.Newest != nil {
-				s.Agents = agentListOf(r.Pages[o.Newest.Key], fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
+				p := r.Pages[o.Newest.Key]
+				s.Agents = agentListOf(p, fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
+				if p != nil && p.Agents != nil && s.Card != nil && o.Newest.Window == g.Newest.Window {
+					s.Card.People = p.Agents.People
+				}
 			}
 		}
 		v.Series = append(v.Series, s)

@@ -313,6 +313,7 @@ func (p *statusPage) addProjects(pages *pageSet) {
 					continue
 				}
 				if c.Newest != nil {
+					c.Newest.People = s.PeopleIn(w.Key)
 					c.Newest.Notes = append(c.Newest.Notes, notesOf(g, w, s.At)...)
 				}
 				if list := newestPages(w, pages.of(g), rows); len(list.Rows) > 0 {

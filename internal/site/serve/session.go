@@ -227,7 +227,7 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 		s.Logger.Warn("lines may have been lost: the log was emptied while it was written to (copytruncate), cut, or "+
 			"replaced by another that begins alike; let logrotate rename and create it", "log", c.Name)
 	}
-	full, failed := len(s.batch.Views) >= viewsPerCommit, s.failed
+	full, failed := len(s.batch.Views)+len(s.batch.Shown) >= viewsPerCommit, s.failed
 	s.locked.Unlock()
 	if failed != nil {
 		return failed
