@@ -73,20 +73,39 @@ func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, e
 func (a *App) Agents(
 	ctx context.Context, now state.Entry, former *state.Entry, ranking query.AgentRanking,
 ) (r query.AgentsReport, err error) {
+	err = a.fromBoth(now, former, func(s sinks.Sink, earlier *analytics.Revision) (err error) {
+		r, err = query.CompareAgents(ctx, s, earlier, &now.Revision, ranking)
+		return err
+	})
+	return r, err
+}
+
+// ReportRows is Agents for rows of any report.
+func (a *App) ReportRows(
+	ctx context.Context, now state.Entry, former *state.Entry, ranking query.RowRanking,
+) (r query.RowsReport, err error) {
+	err = a.fromBoth(now, former, func(s sinks.Sink, earlier *analytics.Revision) (err error) {
+		r, err = query.CompareRows(ctx, s, earlier, &now.Revision, ranking)
+		return err
+	})
+	return r, err
+}
+
+// fromBoth calls read with the first sink that has both windows; former may be nil.
+func (a *App) fromBoth(
+	now state.Entry, former *state.Entry, read func(s sinks.Sink, earlier *analytics.Revision) error,
+) error {
 	var earlier *analytics.Revision
 	has := func(name string) bool { return !now.Sinks[name].IsZero() }
 	if former != nil {
 		earlier = &former.Revision
 		has = func(name string) bool { return !now.Sinks[name].IsZero() && !former.Sinks[name].IsZero() }
 	}
-	err = a.fromSink(has, func(s sinks.Sink) (err error) {
-		r, err = query.CompareAgents(ctx, s, earlier, &now.Revision, ranking)
-		return err
-	})
+	err := a.fromSink(has, func(s sinks.Sink) error { return read(s, earlier) })
 	if err != nil {
-		err = fmt.Errorf("agents of %s: %w", now.Key, err)
+		err = fmt.Errorf("%s of %s: %w", now.Report, now.Key, err)
 	}
-	return r, err
+	return err
 }
 
 // fromSink calls read with one sink after the other that has the windows, until one can be read.

@@ -53,6 +53,8 @@ func TestDocumented(t *testing.T) {
 			AgentNumbers: view.AgentNumbers{Visitors: 548, Requests: 2036, Markdown: 1203, Bytes: 31_402_118},
 			AgentChange: view.AgentChange{Previous: &view.AgentNumbers{Visitors: 524, Requests: 1990, Markdown: 1150, Bytes: 30_110_442},
 				Change: new(int64(24)), Percent: new(4.6)}}},
+		Sources: []view.DigestSource{{Source: "claude", Agent: "browser", Visitors: 61, Change: new(int64(7)),
+			Reads: new(int64(2114))}},
 		Misses: []view.Miss{{Rank: 1, Path: "/docs/getting-started", AgentNumbers: view.AgentNumbers{Visitors: 19,
 			Requests: 43, Bytes: -1}, Agents: []view.MissAgent{{Agent: "Claude-User", Class: "answers", Audience: analytics.AI,
 			AgentNumbers: view.AgentNumbers{Visitors: 19, Requests: 43, Bytes: -1}}}, Near: []string{"/getting-started"}}},
