@@ -99,7 +99,8 @@ func TestHumans(t *testing.T) {
 	p.run("", "report", "-o", "report.html")
 	text, err := os.ReadFile(filepath.Join(p.dir, "report.html"))
 	check(t, err)
-	p.has("report", string(text), interval, "People are counted as confirmed from", "rising and falling pages are not known")
+	p.has("report", string(text), interval, "People are counted as confirmed from",
+		"rising and falling pages are not known")
 	if samples := p.run("", "openmetrics"); strings.Contains(samples, "docgauge_previous_site_visitors{") {
 		t.Error("openmetrics: a window is compared with one of another mode")
 	}
@@ -134,14 +135,15 @@ func people(w http.ResponseWriter, r *http.Request, confirmed bool) {
 	agents := func(of object) (rows []any) {
 		for i, name := range []string{"Claude-User", "browser", "unconfirmed"} {
 			row := object{"agent": name, "class": []string{"answers", "human", "human"}[i],
-				"audience": []string{"ai", "human", audience}[i], "visitors": []int{20, 300, 4200}[i], "requests": 5000}
+				"audience": []string{"ai", "human", audience}[i], "visitors": []int{20, 300, 4200}[i], "requests": 5000,
+				"markdown": 0, "bytes": -1}
 			maps.Copy(row, of)
 			rows = append(rows, row)
 		}
 		if of == nil { // more agents than metrics have, each with more readers than people
 			for i := range 45 {
 				rows = append(rows, object{"agent": fmt.Sprintf("bot-%02d", i), "class": "other", "audience": "neither",
-					"visitors": 4900, "requests": 5000})
+					"visitors": 4900, "requests": 5000, "markdown": 0, "bytes": 5})
 			}
 		}
 		return rows

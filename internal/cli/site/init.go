@@ -135,7 +135,13 @@ func (a commands) try(
 		}
 	}
 	byDefault := filepath.Join(o.Dir, "site")
-	err = ask(func(p *setup.Prompter) error { return o.askSite(ctx, p, tried.Hosts, byDefault) })
+	err = ask(func(p *setup.Prompter) error {
+		err := o.askHumans(ctx, p, proposedHumans(tried))
+		if err != nil {
+			return err
+		}
+		return o.askSite(ctx, p, tried.Hosts, byDefault)
+	})
 	if err != nil {
 		return c, "", 0, err
 	}
@@ -219,6 +225,28 @@ func (o *initOptions) askSite(ctx context.Context, p *setup.Prompter, hosts map[
 		o.Site.Dir, err = p.Line(ctx, "Directory of the facts, who read what", dir,
 			func(string) error { return nil })
 	}
+	return err
+}
+
+// proposedHumans is the mode of counting people that suits a log. Only headers that browsers send confirm people from
+// their first request on; by assets alone, which browsers keep, the first days of an epoch would dip.
+func proposedHumans(t count.Tried) analytics.Humans {
+	if t.People.Logged.FetchMode {
+		return analytics.Confirmed
+	}
+	return analytics.Claimed
+}
+
+// askHumans asks by which mode people are counted.
+func (o *initOptions) askHumans(ctx context.Context, p *setup.Prompter, proposed analytics.Humans) (err error) {
+	if o.Site.Humans != "" || os.Getenv("DOCGAUGE_SITE_HUMANS") != "" {
+		return nil
+	}
+	p.Say("A browser's name is only a claim. Human are all readers with such a name (claimed), or those that also " +
+		"behave as browsers do (confirmed); both numbers stay known.")
+	o.Site.Humans, err = p.Line(ctx, "Count people as claimed or confirmed", string(proposed), func(text string) error {
+		return new(analytics.Humans).UnmarshalText([]byte(text))
+	})
 	return err
 }
 
@@ -326,7 +354,7 @@ func (o *initOptions) values() (values [][2]string, err error) {
 		named = append(named, s.Where)
 	}
 	values = [][2]string{{"DOCGAUGE_SITE_LOGS", strings.Join(named, ",")}, {"DOCGAUGE_SITE_DIR", o.Site.Dir},
-		{"DOCGAUGE_SITE_LOG_FORMAT", o.format},
+		{"DOCGAUGE_SITE_LOG_FORMAT", o.format}, {"DOCGAUGE_SITE_HUMANS", o.Site.Humans},
 		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.Projects, count.DefaultProject), o.Site.Hosts)}}
 	for _, pair := range o.environ {
 		i := slices.IndexFunc(values, func(of [2]string) bool { return of[0] == pair[0] })
