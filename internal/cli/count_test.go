@@ -69,6 +69,7 @@ func TestHumans(t *testing.T) {
 		"DOCGAUGE_SETTLE=0s", "DOCGAUGE_TOP_PAGES=5")
 	day := testbed.DaysAgo(1)
 	at := fmt.Sprintf(" WHERE window_start = '%s'", day)
+	p.has("check", p.run("", "check"), "people are counted as claimed")
 	p.run("", "export")
 	p.run("", "verify")
 	p.sql("SELECT humans, human FROM docgauge_totals"+at, "claimed\t4500")
