@@ -64,12 +64,16 @@ func TestHumans(t *testing.T) {
 	t.Parallel()
 	testbed.NotAtMidnight()
 	var confirmed atomic.Bool
-	p := programFor(t, engines.Docgauge(t), func(w http.ResponseWriter, r *http.Request) { people(w, r, confirmed.Load()) })
+	p := programFor(t, engines.Docgauge(t), func(w http.ResponseWriter, r *http.Request) {
+		people(w, r, confirmed.Load())
+	})
 	p.env = append(p.env, "DOCGAUGE_REPORTS=visitors,agents", "DOCGAUGE_SINCE="+testbed.DaysAgo(8).String(),
 		"DOCGAUGE_SETTLE=0s", "DOCGAUGE_TOP_PAGES=5")
 	day := testbed.DaysAgo(1)
 	at := fmt.Sprintf(" WHERE window_start = '%s'", day)
-	p.has("check", p.run("", "check"), "people are counted as claimed")
+	if text, _ := p.try("", "check"); !strings.Contains(text, "people are counted as claimed") { // it warns of the dates
+		t.Errorf("check: %s", text)
+	}
 	p.run("", "export")
 	p.run("", "verify")
 	p.sql("SELECT humans, human FROM docgauge_totals"+at, "claimed\t4500")
