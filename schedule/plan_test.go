@@ -107,6 +107,25 @@ func TestDataFrom(t *testing.T) {
 	}
 }
 
+// TestOnlyDays: a report whose counts add up has no windows but days: none is due, missing, or read because it was named.
+func TestOnlyDays(t *testing.T) {
+	l := ledger{}
+	in := Input{
+		Now: time.Date(2027, 1, 5, 6, 0, 0, 0, time.UTC), Projects: []string{"a"}, Since: analytics.NewDate(2027, 1, 3),
+		Specs: specs(t, "week", "day", "7d", "month"), Known: l.known, Reports: []analytics.Report{analytics.ViewsReport},
+	}
+	diffLines(t, due(in), "missing a views day [2027-01-04,2027-01-05) newest",
+		"missing a views day [2027-01-03,2027-01-04)")
+	items, _, all, err := Asked(in, analytics.NewDate(2026, 12, 27), analytics.NewDate(2027, 1, 5))
+	if err != nil || len(items) != 9 || all != 9 {
+		t.Errorf("named: %v, %d, %v", lines(items), all, err)
+	}
+	in.Specs = specs(t, "week")
+	if gaps := Gaps(in, Wanted{Source{"a", analytics.ViewsReport}, in.Specs[0]}); gaps != nil {
+		t.Errorf("gaps: %v", gaps)
+	}
+}
+
 func TestDueOrder(t *testing.T) {
 	l := ledger{}
 	in := Input{

@@ -59,6 +59,9 @@ var Reports = func() (all []Report) {
 	return all
 }()
 
+// OtherReports are the reports that are listed alike: visitors and agents have lists and flags for them alone.
+var OtherReports = Reports[AgentsReport+1:]
+
 // Shape is what tells a report from the others, wherever its rows are read, stored or shown.
 type Shape struct {
 	Name string

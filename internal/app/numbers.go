@@ -59,7 +59,7 @@ func (n numbers) Windows(
 	if ranking, err = ranking.Complete(); err != nil {
 		return out, err
 	}
-	r, err := n.app.Agents(ctx, now, &former, ranking)
+	r, err := Compare(ctx, n.app, now, &former, ranking, query.CompareAgents)
 	out.Agents, out.Misses = r.Agents, r.Misses
 	return out, err
 }
@@ -69,10 +69,11 @@ func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, e
 	return outcomes.Estimate(ctx, n.app.State, n.app.Archive(), outcomes.Selection{Projects: []string{project}})
 }
 
-// Agents compares a window of agents with a former one, which may be nil, from the first sink that has them.
-func (a *App) Agents(
-	ctx context.Context, now state.Entry, former *state.Entry, ranking query.AgentRanking,
-) (r query.AgentsReport, err error) {
+// Compare compares the rows of a window with those of a former one, which may be nil, from the first sink that has them.
+func Compare[Ranking, R any](
+	ctx context.Context, a *App, now state.Entry, former *state.Entry, ranking Ranking,
+	compare func(_ context.Context, _ sinks.Sink, earlier, later *analytics.Revision, _ Ranking) (R, error),
+) (r R, err error) {
 	var earlier *analytics.Revision
 	has := func(name string) bool { return !now.Sinks[name].IsZero() }
 	if former != nil {
@@ -80,11 +81,11 @@ func (a *App) Agents(
 		has = func(name string) bool { return !now.Sinks[name].IsZero() && !former.Sinks[name].IsZero() }
 	}
 	err = a.fromSink(has, func(s sinks.Sink) (err error) {
-		r, err = query.CompareAgents(ctx, s, earlier, &now.Revision, ranking)
+		r, err = compare(ctx, s, earlier, &now.Revision, ranking)
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("agents of %s: %w", now.Key, err)
+		err = fmt.Errorf("rows of %s: %w", now.Key, err)
 	}
 	return r, err
 }

@@ -17,7 +17,7 @@ import (
 // sumOf adds up the rows of a file of a report, of which there must be so many.
 func sumOf(r *io.SectionReader, of *analytics.Shape, want int64) (analytics.Sum, error) {
 	add, sum := of.Sum()
-	err := scan(r, of, want, func(row analytics.Record) bool {
+	err := scan(r, of, want, func(row analytics.Record, _ error) bool {
 		add(row)
 		return true
 	})
@@ -195,15 +195,21 @@ func (c *chunk[V]) read(n int) error {
 	return err
 }
 
-// into sets the fields of a row from the values of row i of those read last.
-func (c *columns) into(f analytics.Fields, i int) {
+// into sets rows to the values read last.
+func (c *columns) into(rows []analytics.Record) {
 	for j, column := range c.texts {
-		*f.Texts[j] = string(column.values[i])
+		for i := range rows {
+			rows[i].Texts[j] = string(column.values[i])
+		}
 	}
 	for j, column := range c.truths {
-		*f.Truths[j] = column.values[i]
+		for i := range rows {
+			rows[i].Truths[j] = column.values[i]
+		}
 	}
 	for j, column := range c.counts {
-		*f.Counts[j] = column.values[i]
+		for i := range rows {
+			rows[i].Counts[j] = column.values[i]
+		}
 	}
 }

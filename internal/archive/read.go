@@ -255,9 +255,7 @@ func (f *File) Rows() iter.Seq2[analytics.Record, error] {
 			return
 		}
 		err := f.read(func(r *io.SectionReader) error {
-			return scan(r, f.foot.Report.Shape(), f.foot.SiteRows+max(f.foot.Rows, 0), func(row analytics.Record) bool {
-				return yield(row, nil)
-			})
+			return scan(r, f.foot.Report.Shape(), f.foot.SiteRows+max(f.foot.Rows, 0), yield)
 		})
 		if err != nil && !errors.Is(err, errStop) {
 			yield(analytics.Record{}, err)
@@ -265,9 +263,9 @@ func (f *File) Rows() iter.Seq2[analytics.Record, error] {
 	}
 }
 
-// scan yields the rows of a file, which must be want rows. It calls yield
+// scan yields the rows of a file without an error; there must be want rows. It calls yield
 // outside the Parquet library, so that a panic of the consumer stays a panic.
-func scan(r *io.SectionReader, of *analytics.Shape, want int64, yield func(analytics.Record) bool) error {
+func scan(r *io.SectionReader, of *analytics.Shape, want int64, yield func(analytics.Record, error) bool) error {
 	s, err := newScanner(r, of)
 	if err != nil {
 		return err
@@ -280,8 +278,8 @@ func scan(r *io.SectionReader, of *analytics.Shape, want int64, yield func(analy
 		if err != nil {
 			return err
 		}
-		for _, r := range batch {
-			if !yield(r) {
+		for i := range batch {
+			if !yield(batch[i], nil) {
 				return errStop
 			}
 		}
@@ -300,8 +298,7 @@ type scanner struct {
 	group   int // the next row group
 	left    int64
 	seen    int64
-	row     analytics.Record
-	fields  analytics.Fields // of row
+	last    analytics.Record // of the former batch
 	rows    [batchRows]analytics.Record
 }
 
@@ -309,8 +306,7 @@ func newScanner(in *io.SectionReader, of *analytics.Shape) (s *scanner, err erro
 	defer caught(&err)
 	r, err := newReader(in)
 	s = &scanner{of: of, file: r}
-	s.fields = of.Fields(&s.row)
-	s.columns = newColumns(s.fields)
+	s.columns = newColumns(of.Fields(&s.last))
 	return s, err
 }
 
@@ -336,17 +332,20 @@ func (s *scanner) next() (rows []analytics.Record, err error) {
 		return nil, fmt.Errorf("row group %d: %w", s.group-1, err)
 	}
 	s.left -= int64(n)
-	for i := range n {
-		last := s.row
-		s.columns.into(s.fields, i)
-		if s.seen > 0 && s.of.Compare(s.row, last) <= 0 {
-			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.of.Describe(s.row),
-				s.of.Describe(last))
+	rows = s.rows[:n]
+	s.columns.into(rows)
+	last := &s.last
+	for i := range rows {
+		row := &rows[i]
+		if s.seen > 0 && row.Texts[0] <= last.Texts[0] && s.of.Compare(*row, *last) <= 0 {
+			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.of.Describe(*row),
+				s.of.Describe(*last))
 		}
-		s.rows[i] = s.row
+		last = row
 		s.seen++
 	}
-	return s.rows[:n], nil
+	s.last = *last
+	return rows, nil
 }
 
 // caught turns a panic of the Parquet library into an error.

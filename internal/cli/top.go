@@ -46,8 +46,8 @@ vanished. A page that only one of the two windows has did not rise or fall.
 them read, and --misses the paths that agents asked for and that are not there,
 with the most similar pages. They need windows of the report agents, which
 exports read from docgauge site if DOCGAUGE_REPORTS has agents. People are
-the agent browser and, without evidence of a browser, unconfirmed. With --agent
-and --misses, --by is readers, requests, markdown or bytes.
+the agents browser and unconfirmed. With --agent and --misses, --by is readers,
+requests, markdown or bytes.
 
 --by source lists where people came from, --source the pages that one source
 brought them to, and --by views the pages that were requested most often, of a

@@ -20,17 +20,11 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// ownReports are those that commands have flags of their own for. The others are listed alike.
-var ownReports = []analytics.Report{analytics.VisitorsReport, analytics.AgentsReport}
-
-// otherReports are the reports without flags of their own, by the value of --by: the noun of a row of the site, or the
+// otherReports are the reports that are listed alike, by the value of --by: the noun of a row of the site, or the
 // name of the report.
 func otherReports() (names []string, by map[string]analytics.Report) {
 	by = map[string]analytics.Report{}
-	for _, report := range analytics.Reports {
-		if slices.Contains(ownReports, report) {
-			continue
-		}
+	for _, report := range analytics.OtherReports {
 		name := report.String()
 		if report.Shape().Site {
 			name = report.Shape().Noun()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -15,12 +16,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
@@ -35,8 +39,8 @@ var siteKills = flag.Int("site-kills", 10, "how often TestRotation kills site se
 
 // TestRotation: nginx and Caddy serve a crowd while their logs are rotated, and the real binary, which follows
 // them, is killed again and again, and its clock is wrong now and then.
-// In the end every request counts once, and every reader of every page once, as
-// the logs have them. Only copytruncate may lose lines, and then it is said.
+// In the end every request counts once, with its bytes and its source, and every reader of every page once, as
+// the logs have them, and whoever loads a style sheet is confirmed. Only copytruncate may lose lines, and then it is said.
 func TestRotation(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -81,6 +85,7 @@ func deepSite(t *testing.T) (root string) {
 	root = t.TempDir()
 	check(t, os.Chmod(root, 0o755))
 	writeText(t, filepath.Join(root, "page.html"), "a page\n")
+	writeText(t, filepath.Join(root, "page.css"), "p {}\n")
 	for digit := range 10 {
 		check(t, os.Symlink(".", filepath.Join(root, strconv.Itoa(digit))))
 	}
@@ -88,7 +93,17 @@ func deepSite(t *testing.T) (root string) {
 }
 
 // siteRead is what a request of the crowd must count as.
-type siteRead struct{ page, reader, agent, audience string }
+type siteRead struct {
+	page, reader, agent, audience, source string
+	bytes                                 int64
+	isAsset                               bool // not a view, but evidence
+}
+
+// came are referrers with the source that they are.
+var came = []struct{ referrer, source string }{
+	{"https://docs.example.com/" + strings.Repeat("long/", 80), "other"}, {"https://chatgpt.com/", "chatgpt"},
+	{"https://www.google.com/", "google"}, {"", "none"},
+}
 
 // crowd are who reads.
 var crowd = []struct{ userAgent, agent, audience string }{
@@ -175,23 +190,31 @@ func (w *watched) read(one int) error {
 		if n%3 > 0 { // a page with a single request
 			page = "/" + strings.Join(strings.Split(fmt.Sprintf("%05d", n), ""), "/") + "/page"
 		}
-		request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://%s%s.html?n=%d", w.Addr, page, n), nil)
+		r := siteRead{page: page, reader: address.String() + " " + userAgent, agent: who.agent, audience: who.audience,
+			isAsset: rand.IntN(60) == 0}
+		from, extension := came[rand.IntN(len(came))], ".html"
+		if r.source = from.source; r.isAsset {
+			extension = ".css"
+		}
+		request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://%s%s%s?n=%d", w.Addr, page, extension, n), nil)
 		if err != nil {
 			return err
 		}
 		request.Header.Set("User-Agent", userAgent)
-		request.Header.Set("Referer", "https://docs.example.com/"+strings.Repeat("long/", 80))
+		if from.referrer != "" {
+			request.Header.Set("Referer", from.referrer)
+		}
 		answer, err := client.Do(request)
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(io.Discard, answer.Body)
+		r.bytes, err = io.Copy(io.Discard, answer.Body)
 		if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != http.StatusOK {
 			return fmt.Errorf("%s: status %d, %w", page, answer.StatusCode, err)
 		}
 		time.Sleep(pause)
 		w.mu.Lock()
-		w.reads[n] = siteRead{page, address.String() + " " + userAgent, who.agent, who.audience}
+		w.reads[n] = r
 		w.mu.Unlock()
 		w.answered.Add(1)
 	}
@@ -307,8 +330,15 @@ func (w *watched) serving() (*sidecar, testbed.Series) {
 	return s, w.series(s)
 }
 
+// sitePage is the body of an answer about visitors.
+type sitePage struct {
+	Totals   analytics.Totals
+	Visitors []analytics.Row
+	HasMore  bool
+}
+
 // ask returns one page of the answer for all days of the test; nil while the site answers 503.
-func (w *watched) ask(url string, offset int) (*api.Page, error) {
+func (w *watched) ask(url string, offset int) (*sitePage, error) {
 	w.t.Helper()
 	today := analytics.DateOf(time.Now())
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, fmt.Sprintf(
@@ -322,7 +352,7 @@ func (w *watched) ask(url string, offset int) (*api.Page, error) {
 	if answer.StatusCode == http.StatusServiceUnavailable {
 		return nil, nil
 	}
-	page := &api.Page{}
+	page := &sitePage{}
 	if answer.StatusCode != http.StatusOK {
 		w.t.Fatalf("status %d", answer.StatusCode)
 	}
@@ -351,6 +381,9 @@ func (w *watched) compare(kills int) {
 		}
 		s.stop(t)
 		requests, sum := w.requests()
+		if !w.empties {
+			w.compareRows(logged)
+		}
 		least, leastRequests := countReads(logged)
 		most, mostRequests := countReads(w.reads)
 		for path := range most { // the site also: it has no path
@@ -372,7 +405,7 @@ func (w *watched) compare(kills int) {
 		if n := series[`docgauge_site_lines_total{result="view",`+source]; n != float64(sum) {
 			t.Errorf("%v views by the metric, %d in the facts", n, sum)
 		}
-		lost, said := len(w.reads)-sum, series["docgauge_site_possibly_lost_total{"+source]
+		lost, said := pageReads(w.reads)-sum, series["docgauge_site_possibly_lost_total{"+source]
 		if lost > 0 && said == 0 || said > 0 && !w.empties || said > float64(w.turns) {
 			t.Errorf("%d lines are lost, possibly lost %v times in %d rotations", lost, said, w.turns)
 		}
@@ -402,6 +435,9 @@ func countReads(all map[int]siteRead) (readers map[string]analytics.Row, request
 		return !was
 	}
 	for _, r := range all {
+		if r.isAsset {
+			continue
+		}
 		requests[asked{r.page, r.agent, r.audience}]++
 		for _, page := range []string{"", r.page} {
 			e := readers[page]
@@ -415,6 +451,79 @@ func countReads(all map[int]siteRead) (readers map[string]analytics.Row, request
 		}
 	}
 	return readers, requests
+}
+
+// pageReads returns how many of the requests are for pages.
+func pageReads(all map[int]siteRead) (n int) {
+	for _, r := range all {
+		if !r.isAsset {
+			n++
+		}
+	}
+	return n
+}
+
+// compareRows compares the rows of the reports agents and sources with those that the requests make.
+func (w *watched) compareRows(all map[int]siteRead) {
+	confirmed, readers := map[string]bool{}, map[[4]string]map[string]bool{}
+	wantAgents, wantSources := map[[4]string]analytics.AgentRow{}, map[[4]string]analytics.SourceRow{}
+	for _, r := range all {
+		confirmed[r.reader] = confirmed[r.reader] || r.isAsset
+	}
+	isNew := func(key [4]string, reader string) int64 {
+		if readers[key] == nil {
+			readers[key] = map[string]bool{}
+		}
+		was := readers[key][reader]
+		if readers[key][reader] = true; was {
+			return 0
+		}
+		return 1
+	}
+	for _, r := range all {
+		if r.isAsset {
+			continue
+		}
+		agent := cmp.Or(r.agent, analytics.UnconfirmedAgent)
+		if r.agent == "" && confirmed[r.reader] {
+			agent = analytics.BrowserAgent
+		}
+		for _, page := range []string{"", r.page} {
+			key := [4]string{page, agent, cmp.Or(r.audience, "neither")}
+			row := wantAgents[key]
+			row.Visitors, row.Requests, row.Bytes = row.Visitors+isNew(key, r.reader), row.Requests+1, row.Bytes+r.bytes
+			wantAgents[key] = row
+			if r.agent == "" {
+				key = [4]string{page, agent, "from", r.source}
+				row := wantSources[key]
+				row.Visitors, row.Requests = row.Visitors+isNew(key, r.reader), row.Requests+1
+				wantSources[key] = row
+			}
+		}
+	}
+	store, err := facts.Attach(filepath.Join(w.dir, "site"))
+	check(w.t, err)
+	defer store.Close()
+	today := analytics.DateOf(time.Now())
+	agents, err := store.CountAgents(w.t.Context(), count.DefaultProject, today-1, today+1, analytics.Claimed)
+	check(w.t, err)
+	sources, err := store.CountSources(w.t.Context(), count.DefaultProject, today-1, today+1, analytics.Claimed)
+	check(w.t, err)
+	gotAgents, gotSources := map[[4]string]analytics.AgentRow{}, map[[4]string]analytics.SourceRow{}
+	for _, r := range slices.Concat(agents.Totals, agents.Rows) {
+		gotAgents[[4]string{r.Path, r.Agent, string(r.Audience)}] = analytics.AgentRow{Visitors: r.Visitors,
+			Requests: r.Requests, Markdown: r.Markdown, Bytes: r.Bytes}
+	}
+	for _, r := range slices.Concat(sources.Totals, sources.Rows) {
+		gotSources[[4]string{r.Path, r.Agent, "from", r.Source}] = analytics.SourceRow{Visitors: r.Visitors,
+			Requests: r.Requests}
+	}
+	if diff := gocmp.Diff(wantAgents, gotAgents); diff != "" {
+		w.t.Errorf("agents (-want, +got): %.4000s", diff)
+	}
+	if diff := gocmp.Diff(wantSources, gotSources); diff != "" {
+		w.t.Errorf("sources (-want, +got): %.4000s", diff)
+	}
 }
 
 // requests are those that are kept, and how many they are.
@@ -443,7 +552,7 @@ func (w *watched) files() []string {
 }
 
 // combined is a line of nginx.
-var combined = regexp.MustCompile(`^(\S+) - - \[[^\]]+\] "GET (\S+) HTTP/1.1" 200 \d+ "[^"]*" "([^"]*)"$`)
+var combined = regexp.MustCompile(`^(\S+) - - \[[^\]]+\] "GET (\S+) HTTP/1.1" 200 (\d+) "[^"]*" "([^"]*)"$`)
 
 // logged are the requests in the logs of the server: each is one that was answered.
 func (w *watched) logged() map[int]siteRead {
@@ -465,7 +574,7 @@ func (w *watched) logged() map[int]siteRead {
 				continue // the copy was made while the server wrote the line
 			}
 			var l struct {
-				Status  int
+				Size    int64
 				Request struct {
 					Address string `json:"remote_ip"`
 					URI     string
@@ -473,15 +582,18 @@ func (w *watched) logged() map[int]siteRead {
 				}
 			}
 			if m := combined.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
-				l.Request.Address, l.Request.URI, l.Request.Headers = m[1], m[2], map[string][]string{"User-Agent": {m[3]}}
+				l.Request.Address, l.Request.URI, l.Request.Headers = m[1], m[2], map[string][]string{"User-Agent": {m[4]}}
+				l.Size, err = strconv.ParseInt(m[3], 10, 64)
+				check(t, err)
 			} else if err := json.Unmarshal([]byte(line), &l); err != nil {
 				t.Fatalf("%s: %.100q: %v", name, line, err)
 			}
-			page, number, _ := strings.Cut(l.Request.URI, ".html?n=")
+			page, number, _ := strings.Cut(l.Request.URI, "?n=")
+			page = strings.TrimSuffix(strings.TrimSuffix(page, ".html"), ".css")
 			n, err := strconv.Atoi(number)
 			check(t, err)
 			r := w.reads[n]
-			if r.page != page || r.reader != l.Request.Address+" "+l.Request.Headers["User-Agent"][0] {
+			if r.page != page || r.bytes != l.Size || r.reader != l.Request.Address+" "+l.Request.Headers["User-Agent"][0] {
 				t.Fatalf("%s: %.300q is of %+v", name, line, r)
 			}
 			all[n] = r

@@ -133,6 +133,19 @@ func TestCostCap(t *testing.T) {
 	}
 }
 
+// TestReportsOfDays: views need days, and other reports any window.
+func TestReportsOfDays(t *testing.T) {
+	for windows, want := range map[string]string{"week,day": "", "week": "all windows of views are days: add day"} {
+		clearVariables(t)
+		t.Setenv("DOCGAUGE_REPORTS", "visitors,agents,views")
+		t.Setenv("DOCGAUGE_WINDOWS", windows)
+		_, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "DOCGAUGE_REPORTS: "+want) {
+			t.Errorf("%s: %v, want %q", windows, err, want)
+		}
+	}
+}
+
 // TestCapsWithoutToken: limits on pull requests without a token to read them cause a warning, once
 // there is a queue.
 func TestCapsWithoutToken(t *testing.T) {

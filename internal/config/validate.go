@@ -72,6 +72,11 @@ func (c *Config) validate(now time.Time, p *Problems) {
 		p.add("DOCGAUGE_TOP_PAGES: %v is not from 0 to %v", c.TopPages, MaxTopPages)
 	}
 	c.validateSinks(p)
+	for _, report := range c.Reports {
+		if !slices.ContainsFunc(c.Windows, func(s analytics.Spec) bool { return report.HasWindows(s.Granularity) }) {
+			p.add("DOCGAUGE_REPORTS: all windows of %s are days: add day to DOCGAUGE_WINDOWS", report)
+		}
+	}
 
 	if c.Textfile != "" && filepath.Ext(c.Textfile) != ".prom" {
 		p.add("DOCGAUGE_TEXTFILE: %s: node_exporter reads only files whose name ends in .prom", c.Textfile)

@@ -99,6 +99,31 @@ func TestDecodePage(t *testing.T) {
 	}
 }
 
+// TestDecodeReports: the rows of sources and views, which have no empty path.
+func TestDecodeReports(t *testing.T) {
+	site := analytics.SourceRow{Source: "chatgpt", Class: "assistant", Agent: "browser", Visitors: 2, Requests: 3}
+	row := analytics.SourceRow{Path: "/a", Source: "none", Class: "none", Agent: "unconfirmed", Visitors: 1, Requests: 1}
+	for name, tc := range map[string]struct {
+		report analytics.Report
+		body   string
+		want   analytics.Page
+	}{
+		"sources": {analytics.SourcesReport, `{"totals":[{"source":"chatgpt","class":"assistant","agent":"browser",` +
+			`"visitors":2,"requests":3}],"sources":[{"path":"/a","source":"none","class":"none","agent":"unconfirmed",` +
+			`"visitors":1,"requests":1}],"hasMore":false}`, analytics.Page{Site: recordsOf(site), Rows: recordsOf(row)}},
+		"views": {analytics.ViewsReport, strings.Replace(onePage, "visitors", "views", 1), onePageWant},
+	} {
+		got, err := decode([]byte(tc.body), maxLimit, tc.report.Shape())
+		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", name, err, diff)
+		}
+		empty := strings.Replace(tc.body, `"/a"`, `""`, 1)
+		if _, err := decode([]byte(empty), maxLimit, tc.report.Shape()); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s, an empty path: %v", name, err)
+		}
+	}
+}
+
 func TestDecodePageRefuses(t *testing.T) {
 	swap := func(old, replacement string) string { return strings.Replace(onePage, old, replacement, 1) }
 	row := `{"path":"/a","human":1,"ai":2,"total":2}`

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
@@ -26,6 +28,7 @@ const (
 	digestJobs   = 10
 	digestAgents = 5 // of the week, and of a path that is not there
 	digestMisses = 3
+	digestRows   = 5 // of any other report
 	// outcomesTimeout limits reading the archive for them: a single export has a short time for events.
 	outcomesTimeout = 8 * time.Second
 	// A missed firing is first searched for in the last farBack.
@@ -189,6 +192,9 @@ func (w *Watcher) digestOf(
 	if err = w.agents(ctx, l, week, &d); err != nil {
 		return event, err
 	}
+	if err = w.others(ctx, l, week, &d); err != nil {
+		return event, err
+	}
 	jobs, err := w.app.State.Jobs(ctx)
 	for _, j := range jobs {
 		in := !j.Ended.Before(week.From.Time()) && j.Ended.Before(week.To.Time())
@@ -209,14 +215,10 @@ func (w *Watcher) digestOf(
 
 // agents adds the agents of a week, if they are exported, and what they missed.
 func (w *Watcher) agents(ctx context.Context, l coverage.Ledger, week state.Entry, d *view.Digest) error {
-	key := week.Key
-	key.Report = analytics.AgentsReport
-	now := l.Entry(key)
+	now, former := weeksOf(l, analytics.AgentsReport, week)
 	if now == nil {
 		return nil
 	}
-	key.Window = schedule.Previous(analytics.Week, week.Window)
-	former := l.Entry(key)
 	for _, list := range []query.AgentList{query.SiteAgents, query.Misses} {
 		if list == query.Misses && now.TotalsOnly() {
 			continue
@@ -225,7 +227,7 @@ func (w *Watcher) agents(ctx context.Context, l coverage.Ledger, week state.Entr
 		if err != nil {
 			return err
 		}
-		r, err := w.app.Agents(ctx, *now, former, ranking)
+		r, err := app.Compare(ctx, w.app, *now, former, ranking, query.CompareAgents)
 		if err != nil {
 			return err
 		}
@@ -244,6 +246,52 @@ func (w *Watcher) agents(ctx context.Context, l coverage.Ledger, week state.Entr
 				d.Misses = append(d.Misses, m)
 			}
 		}
+	}
+	return nil
+}
+
+// weeksOf returns the entries of a report for a week and the week before; nil if they are not exported.
+func weeksOf(l coverage.Ledger, report analytics.Report, week state.Entry) (now, former *state.Entry) {
+	key := week.Key
+	key.Report = report
+	now = l.Entry(key)
+	key.Window = schedule.Previous(analytics.Week, week.Window)
+	return now, l.Entry(key)
+}
+
+// others adds the first rows of the other reports.
+func (w *Watcher) others(ctx context.Context, l coverage.Ledger, week state.Entry, d *view.Digest) error {
+	for _, report := range analytics.OtherReports {
+		now, former := weeksOf(l, report, week)
+		shape := report.Shape()
+		if now == nil || now.TotalsOnly() && !shape.Site {
+			continue
+		}
+		ranking, err := query.RowRanking{Report: report, N: digestRows}.Complete()
+		if err != nil {
+			return err
+		}
+		r, err := app.Compare(ctx, w.app, *now, former, ranking, query.CompareRows)
+		if err != nil {
+			return err
+		}
+		part := view.DigestReport{Report: report, Rows: []view.DigestRow{}}
+		for _, row := range r.Rows {
+			out := view.DigestRow{Texts: map[string]string{}, Counts: map[string]int64{}, Change: row.Change,
+				Percent: row.Percent}
+			for i, c := range shape.Columns {
+				switch value := shape.Value(row.Row, i).(type) {
+				case string:
+					if value != "" {
+						out.Texts[c.Name] = value
+					}
+				case int64:
+					out.Counts[c.Name] = value
+				}
+			}
+			part.Rows = append(part.Rows, out)
+		}
+		d.Reports = append(d.Reports, part)
 	}
 	return nil
 }
@@ -296,7 +344,7 @@ func digestLines(d *view.Digest) (lines []string) {
 	}
 	for _, a := range d.Agents {
 		say("Assistant %s: %s%s, %s", format.Cut(a.Agent, view.MaxName), format.Plural(a.Visitors, "reader"),
-			changeOf(a.AgentChange, a.Visitors), format.Plural(a.Requests, "request"))
+			changeOf(a.Change, a.Visitors), format.Plural(a.Requests, "request"))
 	}
 	if len(d.Agents) > 0 {
 		say("%s", query.SiteAgents.Rule())
@@ -307,7 +355,12 @@ func digestLines(d *view.Digest) (lines []string) {
 			near = "most similar page " + format.Cut(m.Nearest(), view.MaxName)
 		}
 		say("Not there: %s, %s%s by %s; %s", m.Path, format.Plural(m.Requests, "request"),
-			changeOf(m.AgentChange, m.Requests), format.Cut(m.AgentsText(), view.MaxName), near)
+			changeOf(m.Change, m.Requests), format.Cut(m.AgentsText(), view.MaxName), near)
+	}
+	for _, r := range d.Reports {
+		for _, row := range r.Rows {
+			say("%s", rowLine(r.Report, row))
+		}
 	}
 	for _, j := range d.Jobs {
 		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName),
@@ -320,6 +373,24 @@ func digestLines(d *view.Digest) (lines []string) {
 		say(notSettled)
 	}
 	return lines
+}
+
+// rowLine is a row of a report: its name, its texts, its counts.
+func rowLine(report analytics.Report, row view.DigestRow) string {
+	var texts, counts []string
+	for _, name := range slices.Concat([]string{"path"}, report.Shape().Names(analytics.Text)) {
+		if text, has := row.Texts[name]; has {
+			texts = append(texts, format.Cut(text, view.MaxName))
+		}
+	}
+	for _, name := range report.Shape().Names(analytics.Count) {
+		text := format.Commas(row.Counts[name]) + " " + name
+		if name == report.Shape().Rank() {
+			text += changeOf(row.Change, row.Counts[name])
+		}
+		counts = append(counts, text)
+	}
+	return fmt.Sprintf("Report %s, %s: %s", report, strings.Join(texts, ", "), strings.Join(counts, ", "))
 }
 
 // notSettled is said of a week that is provisional.
@@ -356,12 +427,12 @@ func change(week view.Week, of analytics.Audience) string {
 	return changeText(week.Change.Of(of), week.Before.Of(of))
 }
 
-// changeOf is the difference of the number by which agents or misses are ordered, in words.
-func changeOf(c view.AgentChange, now int64) string {
-	if c.Change == nil {
+// changeOf is the difference of the number by which rows are ordered, in words.
+func changeOf(change *int64, now int64) string {
+	if change == nil {
 		return ""
 	}
-	return changeText(*c.Change, now-*c.Change)
+	return changeText(*change, now-*change)
 }
 
 func changeText(by, before int64) string {

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -155,10 +156,11 @@ func TestPagesChange(t *testing.T) {
 }
 
 // TestDigestAgents: a digest has the agents of its week with the change, without people, and of the paths that are
-// not there the most asked ones of plain characters; strangers choose those paths.
+// not there the most asked ones of plain characters; strangers choose those paths. Of any other report it has the first
+// rows of the site.
 func TestDigestAgents(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
-		c.Reports = config.Reports{analytics.AgentsReport}
+		c.Reports = config.Reports{analytics.AgentsReport, analytics.SourcesReport}
 		digestAt(t, "* * * * *")(c)
 	})
 	for ago := 1; ago >= 0; ago-- {
@@ -178,14 +180,19 @@ func TestDigestAgents(t *testing.T) {
 		}
 		slices.SortFunc(rows, analytics.AgentRow.Compare)
 		to := schedule.Newest(analytics.Week, analytics.DateOf(w.now)).To - analytics.Date(7*ago)
-		rev := analytics.Revision{Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week,
-			Report: analytics.AgentsReport, Window: analytics.Window{From: to - 7, To: to}}, Number: 1, Verified: true,
-			Rows: int64(len(rows)) - 2, ExportedAt: w.now}
-		file, err := archive.Encode(rev, analytics.Records(sinktest.List(rows...)))
-		w.check(err)
-		w.check(w.app.Sinks[0].Replace(t.Context(), file))
-		w.check(w.app.State.Record(t.Context(), file.Revision(), analytics.Provenance{}, []string{config.SinkParquet}))
-		w.check(w.app.State.Committed(t.Context(), file.Revision(), config.SinkParquet, w.now))
+		commit := func(report analytics.Report, rows iter.Seq2[analytics.Record, error]) {
+			rev := analytics.Revision{Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week, Report: report,
+				Window: analytics.Window{From: to - 7, To: to}}, Number: 1, Verified: true, ExportedAt: w.now}
+			file, err := archive.Encode(rev, rows)
+			w.check(err)
+			w.check(w.app.Sinks[0].Replace(t.Context(), file))
+			w.check(w.app.State.Record(t.Context(), file.Revision(), analytics.Provenance{}, []string{config.SinkParquet}))
+			w.check(w.app.State.Committed(t.Context(), file.Revision(), config.SinkParquet, w.now))
+		}
+		commit(analytics.AgentsReport, analytics.Records(sinktest.List(rows...)))
+		commit(analytics.SourcesReport, analytics.Records(sinktest.List(analytics.SourceRow{Source: "chatgpt",
+			Class: "assistant", Agent: "browser", Visitors: 30 * n, Requests: 1500}, analytics.SourceRow{Path: "/a",
+			Source: "chatgpt", Class: "assistant", Agent: "browser", Visitors: 2, Requests: 3})))
 	}
 	w.now = w.now.Add(time.Minute)
 	e := w.want("a digest", digest)[0]
@@ -193,7 +200,8 @@ func TestDigestAgents(t *testing.T) {
 		t.Fatalf("%+v", e.Digest)
 	}
 	for _, line := range []string{"Assistant Claude-User: 2,400 readers (+1,200, +100%), 5,000 requests",
-		"Not there: /guide/a, 60 requests (+30, +100%) by Claude-User 60; most similar page /guides/a"} {
+		"Not there: /guide/a, 60 requests (+30, +100%) by Claude-User 60; most similar page /guides/a",
+		"Report sources, chatgpt, assistant, browser: 60 visitors (+30, +100%), 1,500 requests"} {
 		if !slices.Contains(e.Lines, line) {
 			t.Errorf("no %q in %q", line, e.Lines)
 		}

@@ -282,6 +282,26 @@ func TestRowsOfName(t *testing.T) {
 
 // TestAgentsMissing: an archive without windows of agents names the setting, and a question that has none is
 // refused.
+// TestAgentNumbers: lists and histories of agents have the counts of the report, in its order.
+func TestAgentNumbers(t *testing.T) {
+	counts := analytics.AgentsReport.Shape().Names(analytics.Count)
+	for _, row := range []any{view.AgentNumbers{}, query.AgentHistoryNumbers{}} {
+		var names []string
+		for _, c := range query.Columns(row) {
+			if slices.Contains(counts, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
+		if !slices.Equal(names, counts) {
+			t.Errorf("%T has %v, want %v", row, names, counts)
+		}
+	}
+	n := view.AgentNumbersOf(analytics.Counts{1, 2, 3, -1})
+	if n != (view.AgentNumbers{Visitors: 1, Requests: 2, Markdown: 3, Bytes: -1}) || n.Of("markdown") != 3 {
+		t.Errorf("%+v", n)
+	}
+}
+
 func TestAgentsMissing(t *testing.T) {
 	s := &sinktest.Memory{}
 	ask := func(r query.AgentRanking) error {

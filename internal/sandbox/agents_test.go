@@ -16,7 +16,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 	"github.com/docgauge/docgauge/internal/site/agents"
-	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 func agentsOf(t testing.TB, s *Sandbox, from, to string) traffic.Agents {
@@ -32,14 +31,16 @@ func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a traffic.
 	for more, offset := true, 0; more; offset += limit {
 		w := get(s, fmt.Sprintf("/v1/analytics/%s/agents?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", DefaultProject,
 			from, to, limit, offset))
-		var page api.AgentsPage
+		var page struct {
+			Totals, Agents []analytics.AgentRow
+			HasMore        bool
+		}
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 		}
-		var totals []analytics.AgentRow
-		for _, x := range page.Totals {
-			totals = append(totals, analytics.AgentRow{Agent: x.Agent, Class: x.Class, Audience: x.Audience, Found: true,
-				Visitors: x.Visitors, Requests: x.Requests, Markdown: x.Markdown, Bytes: x.Bytes})
+		totals := page.Totals
+		for i := range totals {
+			totals[i].Found = true
 		}
 		if offset > 0 && !slices.Equal(totals, a.Totals) {
 			t.Fatalf("totals %v on the page at %d, %v before", totals, offset, a.Totals)
@@ -179,7 +180,7 @@ func TestAgentsInLog(t *testing.T) {
 		return analytics.SourceRow{Path: path, Source: source, Class: class, Agent: agent, Visitors: visitors,
 			Requests: requests}
 	}
-	var sources api.SourcesPage
+	var sources struct{ Sources []analytics.SourceRow }
 	w := get(s, "/v1/analytics/"+DefaultProject+"/sources?dateFrom=2026-10-05&dateTo=2026-10-06")
 	if err := json.Unmarshal(w.Body.Bytes(), &sources); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)

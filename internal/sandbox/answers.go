@@ -1,82 +1,53 @@
 package sandbox
 
 import (
+	"reflect"
+
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/traffic"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
-// report is how a report is counted.
-type report[A content] struct {
-	name  analytics.Report
-	count func(t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans) A
-}
+// report counts the events of a report that arrived up to horizon, people by the mode.
+type report[T any, R analytics.RowType] func(
+	t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans,
+) facts.Answer[T, R]
 
 // The reports of the sandbox.
 var (
-	visitorsReport = report[visitorsAnswer]{analytics.VisitorsReport, countVisitors}
-	agentsReport   = report[agentsAnswer]{analytics.AgentsReport, countAgents}
-	sourcesReport  = report[sourcesAnswer]{analytics.SourcesReport, countSources}
-	viewsReport    = report[viewsAnswer]{analytics.ViewsReport, countViews}
+	visitorsReport report[analytics.Totals, analytics.Row] = func(
+		t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans,
+	) facts.Visitors {
+		return facts.Visitors(traffic.CountVisitors(t, w, horizon, humans))
+	}
+	agentsReport report[[]analytics.AgentRow, analytics.AgentRow] = func(
+		t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans,
+	) facts.Agents {
+		return facts.Agents(traffic.CountAgents(t, w, horizon, humans))
+	}
+	sourcesReport report[[]analytics.SourceRow, analytics.SourceRow] = func(
+		t traffic.Traffic, w traffic.Interval, horizon int64, _ analytics.Humans,
+	) facts.Sources {
+		return facts.Sources(traffic.CountSources(t, w, horizon))
+	}
+	viewsReport report[analytics.Totals, analytics.ViewRow] = func(
+		t traffic.Traffic, w traffic.Interval, horizon int64, _ analytics.Humans,
+	) facts.Views {
+		return facts.Views(traffic.CountViews(t, w, horizon))
+	}
 )
 
-// content is the answer of a report.
+// content is the answer of any report.
 type content interface {
-	page(limit, offset int, dataFrom *analytics.Date) any
-	weight() int // in rows of visitors
+	weight() int // in bytes, without the paths
 }
 
-// visitorsAnswer is the answer about visitors.
-type visitorsAnswer struct{ traffic.Visitors }
+// answer is the answer of a report.
+type answer[T any, R analytics.RowType] struct{ facts.Answer[T, R] }
 
-func countVisitors(t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans) visitorsAnswer {
-	return visitorsAnswer{traffic.CountVisitors(t, w, horizon, humans)}
+func (a answer[T, R]) weight() int {
+	return len(a.Rows)*int(reflect.TypeFor[R]().Size()) + answerOverhead
 }
-
-func (a visitorsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return api.NewPage(a.Totals, a.Rows, limit, offset, dataFrom)
-}
-
-func (a visitorsAnswer) weight() int { return len(a.Rows) }
-
-// agentsAnswer is the answer about agents.
-type agentsAnswer struct{ traffic.Agents }
-
-func countAgents(t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans) agentsAnswer {
-	return agentsAnswer{traffic.CountAgents(t, w, horizon, humans)}
-}
-
-func (a agentsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return api.NewAgentsPage(a.Totals, a.Rows, limit, offset, dataFrom)
-}
-
-func (a agentsAnswer) weight() int { return 2 * len(a.Rows) }
-
-// sourcesAnswer is the answer about where people come from.
-type sourcesAnswer struct{ traffic.Sources }
-
-func countSources(t traffic.Traffic, w traffic.Interval, horizon int64, _ analytics.Humans) sourcesAnswer {
-	return sourcesAnswer{traffic.CountSources(t, w, horizon)}
-}
-
-func (a sourcesAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return api.NewSourcesPage(a.Totals, a.Rows, limit, offset, dataFrom)
-}
-
-func (a sourcesAnswer) weight() int { return 2 * len(a.Rows) }
-
-// viewsAnswer is the answer about views.
-type viewsAnswer struct{ traffic.Views }
-
-func countViews(t traffic.Traffic, w traffic.Interval, horizon int64, _ analytics.Humans) viewsAnswer {
-	return viewsAnswer{traffic.CountViews(t, w, horizon)}
-}
-
-func (a viewsAnswer) page(limit, offset int, dataFrom *analytics.Date) any {
-	return api.NewViewsPage(a.Totals, a.Rows, limit, offset, dataFrom)
-}
-
-func (a viewsAnswer) weight() int { return len(a.Rows) }
 
 // answerKey names one answer: the same key always has the same answer.
 type answerKey struct {
@@ -93,9 +64,9 @@ type answerKey struct {
 }
 
 const (
-	// maxCachedRows limits the cache of answers: about 20 MiB, and the paths.
-	maxCachedRows = 1 << 19
+	// maxCachedBytes limits the cache of answers, without their paths.
+	maxCachedBytes = 20 << 20
 	// answerOverhead is the weight of an answer without its rows; it limits the number of
 	// answers in the cache.
-	answerOverhead = 256
+	answerOverhead = 10 << 10
 )

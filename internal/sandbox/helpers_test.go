@@ -11,7 +11,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/traffic"
-	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // noon is a Wednesday.
@@ -58,9 +57,16 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-func decode(t fataler, w *httptest.ResponseRecorder) api.Page {
+// page is the body of an answer about visitors.
+type page struct {
+	Totals   analytics.Totals
+	Visitors []analytics.Row
+	HasMore  bool
+	DataFrom *analytics.Date
+}
+
+func decode(t fataler, w *httptest.ResponseRecorder) (p page) {
 	t.Helper()
-	var p api.Page
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("status %d, body %.200s: %v", w.Code, w.Body, err)
 	}

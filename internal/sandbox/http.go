@@ -49,8 +49,8 @@ func (s *Sandbox) newService() *api.Service {
 		FindKey: newKeyring(s.config).Find, Remember: true,
 		HasProject: func(name string) bool { return s.projects[name] != nil },
 		Reports: map[analytics.Report]api.Reporter{
-			visitorsReport.name: serve(s, visitorsReport), agentsReport.name: serve(s, agentsReport),
-			sourcesReport.name: serve(s, sourcesReport), viewsReport.name: serve(s, viewsReport),
+			analytics.VisitorsReport: serve(s, visitorsReport), analytics.AgentsReport: serve(s, agentsReport),
+			analytics.SourcesReport: serve(s, sourcesReport), analytics.ViewsReport: serve(s, viewsReport),
 		},
 		Jobs: jobAPI{s}, Now: s.config.Now, Logger: s.config.Logger,
 		RequestLog: s.config.RequestLog, Beside: s.beside,

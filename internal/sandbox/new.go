@@ -24,7 +24,7 @@ func New(c Config) (*Sandbox, error) {
 	s := &Sandbox{
 		config: c, projects: map[string]*project{}, site: traffic.NewWebsite(traffic.Options{Seed: c.Seed, Pages: c.Pages,
 			LateDays: c.Faults.LateDays, IsGrowing: c.Scenario == Growth, Forged: c.Forged}),
-		answers:  traffic.NewCache[answerKey](maxCachedRows, func(c content) int { return c.weight() + answerOverhead }),
+		answers:  traffic.NewCache[answerKey](maxCachedBytes, content.weight),
 		counting: make(chan struct{}, runtime.GOMAXPROCS(0)), hour: newSlidingHour(c.Faults.RateLimit),
 	}
 	s.service = s.newService()

@@ -8,10 +8,11 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
 // serve answers the queries of a report, with the faults of the sandbox.
-func serve[A content](s *Sandbox, r report[A]) api.Reporter {
+func serve[T any, R analytics.RowType](s *Sandbox, r report[T, R]) api.Reporter {
 	return func(c *api.Call, q api.Query) (any, error) {
 		p := s.projects[c.Project]
 		if every(s.config.Faults.DriftEvery, c.Number) {
@@ -30,17 +31,17 @@ func serve[A content](s *Sandbox, r report[A]) api.Reporter {
 		if rows := s.config.Faults.PageRows; rows > 0 {
 			q.Limit = min(q.Limit, rows)
 		}
-		page := a.page(q.Limit, q.Offset, dataFrom)
+		page := api.NewPage(a.Totals, a.Rows, q.Limit, q.Offset, dataFrom, s.config.Humans)
 		beginsWindow := func(d analytics.Date) bool { return d.Time().Unix() == q.From }
 		if slices.ContainsFunc(s.config.Faults.BadWindows, beginsWindow) {
-			return malformed(page, r.name.String())
+			return malformed(page, analytics.ReportOf[R]().String())
 		}
 		return page, nil
 	}
 }
 
 // malformed is a page as Faults.BadWindows has it, whose member rows has the rows.
-func malformed(page any, rows string) (bad map[string]json.RawMessage, err error) {
+func malformed(page api.Object, rows string) (bad map[string]json.RawMessage, err error) {
 	var all []map[string]any
 	text, err := json.Marshal(page)
 	if err == nil {
@@ -87,7 +88,9 @@ func (s *Sandbox) dataFrom(p *project, now time.Time) (*analytics.Date, error) {
 }
 
 // answerOf counts w at now, or returns the former count.
-func answerOf[A content](s *Sandbox, r report[A], p *project, w traffic.Interval, now time.Time) (none A, err error) {
+func answerOf[T any, R analytics.RowType](
+	s *Sandbox, r report[T, R], p *project, w traffic.Interval, now time.Time,
+) (none facts.Answer[T, R], err error) {
 	t, reading, err := s.trafficOf(p)
 	if err != nil {
 		return none, err
@@ -109,7 +112,7 @@ func answerOf[A content](s *Sandbox, r report[A], p *project, w traffic.Interval
 		reactions = s.merges.reactions(p.name, end)
 	}
 	seen = min(seen, (end + analytics.Date(changingDays)).Time().Unix())
-	key := answerKey{r.name, p.name, w, seen, reading, len(drift), len(reactions)}
+	key := answerKey{analytics.ReportOf[R](), p.name, w, seen, reading, len(drift), len(reactions)}
 	found := s.answers.Get(key, func() content {
 		s.counting <- struct{}{}
 		defer func() { <-s.counting }()
@@ -124,9 +127,9 @@ func answerOf[A content](s *Sandbox, r report[A], p *project, w traffic.Interval
 				t = traffic.WithDrift(t, drift)
 			}
 		}
-		return r.count(t, w, seen, s.config.Humans)
+		return answer[T, R]{r(t, w, seen, s.config.Humans)}
 	})
-	return found.(A), nil
+	return found.(answer[T, R]).Answer, nil
 }
 
 // Visitors returns what the service would answer for window w of project now, all rows by
@@ -156,7 +159,9 @@ func (s *Sandbox) Views(project string, w analytics.Window) (analytics.Totals, [
 	return a.Totals, slices.Clone(a.Rows), err
 }
 
-func truthOf[A content](s *Sandbox, r report[A], project string, w analytics.Window) (a A, err error) {
+func truthOf[T any, R analytics.RowType](
+	s *Sandbox, r report[T, R], project string, w analytics.Window,
+) (a facts.Answer[T, R], err error) {
 	p, ok := s.projects[project]
 	if !ok {
 		return a, api.UnknownProject(project)

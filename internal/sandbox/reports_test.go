@@ -67,7 +67,8 @@ func TestDefaultsAndEnds(t *testing.T) {
 		t.Error("hasMore on the page with the last row")
 	}
 	empty := get(s, path+"?dateFrom=2026-10-12&dateTo=2026-10-12").Body.String()
-	want := `{"totals":{"human":0,"ai":0,"total":0},"visitors":[],"hasMore":false,"dataFrom":"2026-06-16"}`
+	want := `{"totals":{"human":0,"ai":0,"total":0},"visitors":[],"hasMore":false,` +
+		`"dataFrom":"2026-06-16","humans":"claimed"}`
 	if empty != want {
 		t.Errorf("empty window: %s", empty)
 	}
@@ -257,6 +258,6 @@ func FuzzPageQuery(f *testing.F) {
 		}
 		a, err := answerOf(s, visitorsReport, p, traffic.Interval{From: q.From, To: q.To}, time.Unix(noon.Unix(), 0))
 		check(t, err)
-		api.NewPage(a.Totals, a.Rows, q.Limit, q.Offset, nil)
+		api.NewPage(a.Totals, a.Rows, q.Limit, q.Offset, nil, "")
 	})
 }

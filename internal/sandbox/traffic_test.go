@@ -18,7 +18,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/traffic"
-	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 func compare(t *testing.T, what string, want, got traffic.Visitors) {
@@ -168,7 +167,7 @@ func body(t *testing.T, s *Sandbox, query string) string {
 	return w.Body.String()
 }
 
-func pageOf(t *testing.T, s *Sandbox, query string) api.Page {
+func pageOf(t *testing.T, s *Sandbox, query string) page {
 	t.Helper()
 	return decode(t, get(s, path+"?"+query))
 }
@@ -191,7 +190,7 @@ func TestMovingDaysMoveWithTheClock(t *testing.T) {
 	if got, want := body(t, s, theDay), body(t, still, theDay); got != want {
 		t.Error("at its end the day is not as it is without latecomers")
 	}
-	reads := func(p api.Page) (n int64) {
+	reads := func(p page) (n int64) {
 		for _, e := range p.Visitors {
 			n += e.Total
 		}

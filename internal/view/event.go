@@ -97,7 +97,9 @@ type Digest struct {
 	// asked for most of those that are not there; absent where no windows of agents are exported.
 	Agents []RankedAgent `json:"agents,omitempty"`
 	Misses []Miss        `json:"misses,omitempty"`
-	Jobs   []DigestJob   `json:"jobs,omitempty"`
+	// Reports are the other reports whose windows are exported.
+	Reports []DigestReport `json:"reports,omitempty"`
+	Jobs    []DigestJob    `json:"jobs,omitempty"`
 	// Outcomes is what the verdicts on recent merges say together; absent if there is none.
 	Outcomes *OutcomeSummary `json:"outcomes,omitempty"`
 }
@@ -115,6 +117,21 @@ type DigestPage struct {
 	Path   string           `json:"path"`
 	Totals analytics.Totals `json:"totals"`
 	Before analytics.Totals `json:"before"`
+}
+
+// DigestReport has the rows with the largest first count: rows of the site, or of pages where the report has no others.
+type DigestReport struct {
+	Report analytics.Report `json:"report"`
+	Rows   []DigestRow      `json:"rows"`
+}
+
+// DigestRow is a row of a report by the names of its columns, and the change of the first count from the week before,
+// which is null where that has no such row.
+type DigestRow struct {
+	Texts   map[string]string `json:"texts"`
+	Counts  map[string]int64  `json:"counts"`
+	Change  *int64            `json:"change"`
+	Percent *float64          `json:"change_percent"`
 }
 
 // DigestJob is an agent job that ended in the week.

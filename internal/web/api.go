@@ -61,10 +61,8 @@ func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Hand
 		{name: "outcomes", rows: "readers after each merge, by page and audience, the newest merge first",
 			parameters: []string{"project"}, limit: 100, empty: apiEffect{}, find: effectRows},
 	}
-	for _, report := range analytics.Reports {
-		if report != analytics.VisitorsReport && report != analytics.AgentsReport {
-			endpoints = append(endpoints, archive.endpointsOf(report)...)
-		}
+	for _, report := range analytics.OtherReports {
+		endpoints = append(endpoints, archive.endpointsOf(report)...)
 	}
 	handlers := map[string]http.Handler{apiRoot: apiIndex(endpoints)}
 	for _, e := range endpoints {

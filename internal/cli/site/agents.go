@@ -259,7 +259,8 @@ func (a commands) agents(o agentsOptions, userAgents []string) error {
 }
 
 func agentCSV(rows []agentRow) [][]string {
-	out := [][]string{{"agent", "operator", "class", "audience", "markdown_audience", "hosted", "ranges", "source", "visits"}}
+	out := [][]string{{"agent", "operator", "class", "audience", "markdown_audience", "hosted", "ranges", "source",
+		"visits"}}
 	for _, r := range rows {
 		out = append(out, []string{r.Token, r.Operator, string(r.Class), string(r.Audience),
 			string(r.MarkdownAudience), strconv.FormatBool(r.Hosted), r.Ranges, r.Source, r.Visits})

@@ -97,6 +97,10 @@ func foundLog(found *render.Findings, source logs.Source, t count.Tried, err err
 		detail += fmt.Sprintf(", newest line of %s; %d of %d lines that were tried follow the format %s",
 			format.Time(t.Newest), t.Parsed, t.Lines, t.Format)
 	}
+	if t.People.Claimed > 0 {
+		detail += fmt.Sprintf("; people: %d confirmed to %d claimed; %s", t.People.Confirmed, t.People.Claimed,
+			t.People.Evidence())
+	}
 	if t.Scripted() {
 		detail += "; browsers ask for Markdown more often than for other pages: if the site's script fetches it, as " +
 			"Docsify's does, DOCGAUGE_SITE_MARKDOWN=browser counts them as people"

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -50,12 +51,24 @@ or bzip2; a directory means the logs in it; - is standard input.
 Behind a CDN or proxy all readers have its address. Name its networks in
 DOCGAUGE_SITE_LOG_PROXIES: then X-Forwarded-For tells them apart.
 
-If the log has Accept, --by agent has a column markdown: the readers who asked
-for Markdown. If it has the Content-Type of responses too, the column html has
-those of them who got HTML.
+Any program can call itself a browser. People are an interval: from the readers
+that showed that they are browsers, by fetching styles, scripts, fonts or
+images, by a page answered 304, or by the header Sec-Fetch-Mode: navigate, to
+all that claim to be. DOCGAUGE_SITE_HUMANS=confirmed counts only the former.
+Lines from the first day of the month of --from on are evidence too.
+
+--by agent begins with the totals of the classes. People are the agents browser
+and unconfirmed. The column markdown has the requests that were answered as
+Markdown, bandwidth (in CSV bytes) what was sent for pages. If the log has
+Accept, the column asked has the readers who asked for Markdown; if it has the
+Content-Type of responses too, html has those of them who got HTML.
+
+--by source says where people came from: assistants, search engines, code hosts
+and social networks by name, by utm_source or the referrer; pages of the site
+itself are site. DOCGAUGE_SITE_HOSTS names more hosts of the site.
 
 --by user-agent lists the most frequent user agents, with the agent and class
-that each was taken for. --by agent begins with the totals of the classes.
+that each was taken for.
 
 What was left out is listed with the reason: an asset, a prefetch, another
 method or status, lines that do not follow the format. Readers cannot be added
@@ -82,7 +95,7 @@ up, not over pages, not over days.
 	f := cmd.Flags()
 	f.StringVar(&o.from, "from", "", "first `day` to count, YYYY-MM-DD, UTC (default: all)")
 	f.StringVar(&o.to, "to", "", "`day` after the last")
-	f.StringVar(&o.by, "by", "page", "`list`: page, agent, user-agent or day")
+	f.StringVar(&o.by, "by", "page", "`list`: page, agent, source, user-agent or day")
 	f.IntVarP(&o.n, "number", "n", 20, "pages to list; --csv and --json: all")
 	f.StringVar(&o.project, "project", "", "one `project` of DOCGAUGE_SITE_PROJECTS")
 	o.print.Flags(f, "print everything as JSON", "print the list as CSV")
@@ -93,11 +106,12 @@ up, not over pages, not over days.
 const gcPercent = 25
 
 func (a commands) count(ctx context.Context, o countOptions, paths []string, stdin io.Reader) error {
-	lists := map[string]list{"page": pageList, "agent": agentList, "user-agent": userAgentList, "day": dayList}
+	lists := map[string]list{"page": pageList, "agent": agentList, "source": sourceList, "user-agent": userAgentList,
+		"day": dayList}
 	list, ok := lists[o.by]
 	switch {
 	case !ok:
-		return input.Usagef("--by %.40q: want page, agent, user-agent or day", o.by)
+		return input.Usagef("--by %.40q: want page, agent, source, user-agent or day", o.by)
 	case o.n < 1:
 		return input.Usagef("-n %d: want 1 or more", o.n)
 	}
@@ -105,6 +119,7 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 		return err
 	}
 	options := count.Options{Project: o.project, ByDay: o.by == "day", ByUserAgent: o.by == "user-agent",
+		ByAgent: o.by == "agent" || o.print.JSON, BySource: o.by == "source" || o.print.JSON,
 		Now: analytics.DateOf(a.Now()), Stdin: stdin}
 	var err error
 	if options.From, options.To, err = input.DateFlags(o.from, o.to, "last that is counted"); err != nil {
@@ -139,7 +154,7 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 func ruleSettings(c config.Config) count.Settings {
 	return count.Settings{LogFormat: c.SiteLogFormat, Projects: c.SiteProjects, LogProxies: c.SiteLogProxies,
 		Exclude: c.SiteExclude, Assets: c.SiteAssets, Markdown: c.SiteMarkdown, AgentsFile: c.SiteAgentsFile,
-		RangesDir: c.SiteRangesDir}
+		RangesDir: c.SiteRangesDir, Hosts: c.SiteHosts, Humans: c.SiteHumans}
 }
 
 // list is a list of a report: a heading, and a row for each.
@@ -166,12 +181,21 @@ func dayList(r *count.Report) [][]string {
 }
 
 func agentList(r *count.Report) [][]string {
-	rows := [][]string{append([]string{"agent", "class", "audience", "visitors", "requests"},
+	rows := [][]string{append([]string{"agent", "class", "audience", "visitors", "requests", "markdown", "bytes"},
 		negotiated(r.Negotiation, func(name string, _ int) string { return name })...)}
 	for _, agent := range r.Agents {
 		rows = append(rows, append([]string{agent.Agent, string(agent.Class), string(agent.Audience),
-			strconv.Itoa(agent.Visitors), strconv.Itoa(agent.Requests)},
+			strconv.Itoa(agent.Visitors), strconv.Itoa(agent.Requests), strconv.Itoa(agent.Markdown),
+			strconv.FormatInt(agent.Bytes, 10)},
 			negotiated(agent.Negotiation, func(_ string, n int) string { return strconv.Itoa(n) })...))
+	}
+	return rows
+}
+
+func sourceList(r *count.Report) [][]string {
+	rows := [][]string{{"source", "class", "agent", "visitors", "requests"}}
+	for _, s := range r.Sources {
+		rows = append(rows, []string{s.Source, s.Class, s.Agent, strconv.Itoa(s.Visitors), strconv.Itoa(s.Requests)})
 	}
 	return rows
 }
@@ -188,11 +212,11 @@ func userAgentList(r *count.Report) [][]string {
 // negotiated returns a cell for each number that the log has: the readers who asked for Markdown, and those of them
 // who got HTML.
 func negotiated(n count.Negotiation, cell func(name string, n int) string) (cells []string) {
-	if n.Markdown != nil {
-		cells = append(cells, cell("markdown", *n.Markdown))
+	if n.Asked != nil {
+		cells = append(cells, cell("asked", *n.Asked))
 	}
-	if n.HTML != nil {
-		cells = append(cells, cell("html", *n.HTML))
+	if n.GotHTML != nil {
+		cells = append(cells, cell("html", *n.GotHTML))
 	}
 	return cells
 }
@@ -223,23 +247,28 @@ func printCount(w io.Writer, r *count.Report, byClass bool, rows [][]string, lef
 	if r.Views == 0 {
 		text.Line(2, "No view in %s.", format.Plural(r.Lines, "line"))
 	} else {
-		text.Line(2, "%s to %s: %s readers, %s human, %s AI", r.From, r.To-1, format.Commas(r.Totals.Total),
+		text.Line(2, "%s to %s: %s, %s human, %s AI", r.From, r.To-1, format.Plural(r.Totals.Total, "reader"),
 			format.Commas(r.Totals.Human), format.Commas(r.Totals.AI))
+		if r.People.Claimed > 0 {
+			text.Line(2, "People: %s confirmed to %s claimed; human counts the %s.", number(r.People.Confirmed),
+				number(r.People.Claimed), r.Humans)
+			text.Line(2, "Evidence: %s.", r.People.Evidence())
+		}
 		text.Line(2, "%s of %s are views.", number(r.Views), format.Plural(r.Lines, "line"))
 	}
-	if r.Markdown != nil && *r.Markdown > 0 {
+	if r.Asked != nil && *r.Asked > 0 {
 		got := "."
-		if r.HTML != nil {
-			got = fmt.Sprintf("; %s of them got HTML.", number(*r.HTML))
+		if r.GotHTML != nil {
+			got = fmt.Sprintf("; %s of them got HTML.", number(*r.GotHTML))
 		}
-		text.Line(2, "%s asked for Markdown by Accept%s", format.Plural(*r.Markdown, "reader"), got)
+		text.Line(2, "%s asked for Markdown by Accept%s", format.Plural(*r.Asked, "reader"), got)
 	}
 	if byClass && len(r.Classes) > 0 {
 		text.Line(0, "")
 		table := render.NewTable(render.Column{Name: "class"}, render.Number("readers"), render.Number("requests"),
 			render.Column{Name: "a view counts as"})
 		for _, c := range r.Classes {
-			table.Add(string(c.Class), number(c.Visitors), number(c.Requests), countsAs(c.Class))
+			table.Add(string(c.Class), number(c.Visitors), number(c.Requests), countsAs(c.Class, r.Humans))
 		}
 		if err := table.Print(w); err != nil {
 			return err
@@ -275,10 +304,15 @@ func printCount(w io.Writer, r *count.Report, byClass bool, rows [][]string, lef
 }
 
 // countsAs says where views by agents of a class count.
-func countsAs(class agents.Class) string {
+func countsAs(class agents.Class, humans analytics.Humans) string {
 	switch class {
 	case agents.Class(agents.Browser.Token):
-		return "human; AI as Markdown"
+		return "human"
+	case agents.Class(agents.Unconfirmed.Token):
+		if humans == analytics.Confirmed {
+			return "nothing"
+		}
+		return "human"
 	case agents.Answers, agents.Coding:
 		return "AI"
 	case agents.Tool, agents.Unknown:
@@ -287,12 +321,16 @@ func countsAs(class agents.Class) string {
 	return "nothing"
 }
 
-// countTable has the rows of a list; numbers have commas.
+// countTable has the rows of a list; numbers have commas, and bytes a unit.
 func countTable(rows [][]string) *render.Table {
 	var columns []render.Column
 	for i, name := range rows[0] {
 		if name == "user agent" {
 			columns = append(columns, render.Column{Name: name, Below: true})
+		} else if name == "bytes" {
+			columns = append(columns, render.Number("bandwidth"))
+		} else if name == "audience" || name == "asked" || name == "html" {
+			columns = append(columns, render.Column{Name: name, Right: name != "audience", Spare: true})
 		} else if _, err := strconv.Atoi(rows[1][i]); err == nil {
 			columns = append(columns, render.Number(name))
 		} else {
@@ -302,8 +340,14 @@ func countTable(rows [][]string) *render.Table {
 	table := render.NewTable(columns...)
 	for _, row := range rows[1:] {
 		var cells []string
-		for _, cell := range row {
-			if v, err := strconv.ParseInt(cell, 10, 64); err == nil {
+		for i, cell := range row {
+			v, err := strconv.ParseInt(cell, 10, 64)
+			switch {
+			case rows[0][i] == "bytes" && v < 0:
+				cell = "-"
+			case rows[0][i] == "bytes":
+				cell = humanize.Bytes(uint64(v))
+			case err == nil:
 				cell = format.Commas(v)
 			}
 			cells = append(cells, cell)

@@ -143,7 +143,7 @@ func serveAgents() http.HandlerFunc {
 		limit, _ := strconv.Atoi(r.FormValue("limit")) // docgauge's own request
 		offset, _ := strconv.Atoi(r.FormValue("offset"))
 		w.Header().Set("Content-Type", "application/json")
-		page := api.NewAgentsPage(totals, rows, limit, offset, &dataFrom)
+		page := api.NewPage(totals, rows, limit, offset, &dataFrom, analytics.Claimed)
 		_ = json.NewEncoder(w).Encode(page) // fails if the client is gone
 	}
 }

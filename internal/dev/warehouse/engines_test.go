@@ -34,7 +34,7 @@ type store struct {
 // export that committed it, because time travel goes by that.
 func newStore(t *testing.T) store {
 	t.Helper()
-	h, s := withAgents(t), store{t.TempDir(), engines.RunS3(t)}
+	h, s := ofAllReports(t), store{t.TempDir(), engines.RunS3(t)}
 	if err := s.bucket.CreateBucket(t.Context(), "lake"); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func newStore(t *testing.T) store {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	query := "?path_style=true&region=" + s.bucket.Region + "&endpoint=" + s.bucket.Endpoint
 	for _, root := range []string{filepath.Join(s.dir, "data"), "s3://lake/docs" + query} {
-		sink, err := parquet.New(root, analytics.AgentsReport)
+		sink, err := parquet.New(root, analytics.Reports...)
 		h.into(t, sink, err)
 	}
 	h.asDelta(t, filepath.Join(s.dir, "delta"))
@@ -57,7 +57,7 @@ func (h history) asDelta(t *testing.T, root string) {
 	t.Helper()
 	var now time.Time
 	sink, err := delta.New(delta.Options{URL: root, Now: func() time.Time { return now },
-		Reports: []analytics.Report{analytics.AgentsReport}})
+		Reports: analytics.Reports})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,8 +219,8 @@ type server interface {
 func tables(s server) func(t *testing.T, _ string, all []block) {
 	return func(t *testing.T, _ string, all []block) {
 		sink, err := clickhouse.New(clickhouse.Options{DSN: s.DSN("default"), Now: time.Now,
-			Reports: []analytics.Report{analytics.AgentsReport}})
-		withAgents(t).into(t, sink, err)
+			Reports: analytics.Reports})
+		ofAllReports(t).into(t, sink, err)
 		ask(t, s, all)
 	}
 }
@@ -230,8 +230,10 @@ func views(s server) func(t *testing.T, setup string, all []block) {
 	return func(t *testing.T, setup string, all []block) {
 		prepare(t, s, setup)
 		ask(t, s, all)
-		prepare(t, s, "DROP VIEW docgauge_visitors;\nDROP VIEW docgauge_totals;\nDROP VIEW docgauge_agents;\n"+
-			"DROP VIEW IF EXISTS facts")
+		for _, name := range []string{"visitors", "totals", "agents", "sources", "views", "views_totals"} {
+			prepare(t, s, "DROP VIEW docgauge_"+name)
+		}
+		prepare(t, s, "DROP VIEW IF EXISTS facts")
 	}
 }
 
@@ -274,7 +276,7 @@ func testPostgres(t *testing.T, version string) {
 	_, all := recipes(t, "", "postgres")
 	dsn := engines.RunPostgres(t, version).DSN("postgres")
 	sink, err := postgres.New(postgres.Options{DSN: dsn, Now: time.Now, Reports: analytics.Reports})
-	withAgents(t).into(t, sink, err)
+	ofAllReports(t).into(t, sink, err)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

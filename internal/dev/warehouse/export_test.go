@@ -30,8 +30,8 @@ const settle = 3 // days
 // window is one revision with its rows, sorted by path.
 type window struct {
 	analytics.Revision
-	rows   []analytics.Row
-	agents []analytics.AgentRow
+	rows    []analytics.Row
+	records []analytics.Record // of another report than visitors
 }
 
 // history is everything that was read, in order; a window may appear again.
@@ -53,13 +53,13 @@ func (h history) shown() []window {
 // exported is the exported history of visitors, read once for all tests.
 func exported(t *testing.T) history {
 	t.Helper()
-	return slices.DeleteFunc(slices.Clone(withAgents(t)), func(w window) bool {
-		return w.Report == analytics.AgentsReport
+	return slices.DeleteFunc(slices.Clone(ofAllReports(t)), func(w window) bool {
+		return w.Report != analytics.VisitorsReport
 	})
 }
 
-// withAgents is the exported history of both reports.
-func withAgents(t *testing.T) history {
+// ofAllReports is the exported history of all reports.
+func ofAllReports(t *testing.T) history {
 	t.Helper()
 	h, err := reading()
 	if err != nil {
@@ -97,9 +97,14 @@ var reading = sync.OnceValues(func() (h history, err error) {
 				return nil, err
 			}
 			h = append(h, w)
-			if key.Granularity == analytics.Day || w.TotalsOnly() {
+			if w.TotalsOnly() {
 				continue
 			}
+			if key.Granularity == analytics.Day {
+				h = append(h, viewsOf(w))
+				continue
+			}
+			h = append(h, sourcesOf(w))
 			if w, err = readAgents(s, w.Revision); err != nil {
 				return nil, err
 			}
@@ -185,21 +190,59 @@ func readAgents(s *sandbox.Sandbox, rev analytics.Revision) (window, error) {
 	}
 	slices.SortFunc(rows, analytics.AgentRow.Compare)
 	rev.Report, rev.Totals, rev.Rows = analytics.AgentsReport, analytics.Totals{}, int64(len(rows))
-	return window{Revision: rev, agents: append(site, rows...)}, nil
+	w := window{Revision: rev}
+	for _, row := range append(site, rows...) {
+		w.records = append(w.records, analytics.RecordOf(row))
+	}
+	return w, nil
+}
+
+// sourcesOf makes up where the people of a window came from.
+func sourcesOf(visitors window) window {
+	w := window{Revision: visitors.Revision}
+	add := func(path string, people int64) {
+		for _, of := range []struct {
+			source, class, agent string
+			percent              int64
+		}{
+			{"chatgpt", "assistant", analytics.BrowserAgent, 30}, {"chatgpt", "assistant", analytics.UnconfirmedAgent, 10},
+			{"claude", "assistant", analytics.BrowserAgent, 20}, {"google", "search", analytics.BrowserAgent, 50},
+			{"none", "none", analytics.UnconfirmedAgent, 40},
+		} {
+			if n := people * of.percent / 100; n > 0 {
+				w.records = append(w.records, analytics.RecordOf(analytics.SourceRow{Path: path, Source: of.source,
+					Class: of.class, Agent: of.agent, Visitors: n, Requests: n + n/3}))
+			}
+		}
+	}
+	add("", visitors.Totals.Human)
+	site := len(w.records)
+	for _, row := range visitors.rows {
+		add(row.Path, row.Human)
+	}
+	w.Report, w.Totals, w.Revision.Rows = analytics.SourcesReport, analytics.Totals{}, int64(len(w.records)-site)
+	return w
+}
+
+// viewsOf makes up the requests of a day.
+func viewsOf(visitors window) window {
+	w := window{Revision: visitors.Revision}
+	w.Report, w.Totals = analytics.ViewsReport, analytics.Totals{}
+	for _, row := range visitors.rows {
+		views := analytics.ViewRow{Path: row.Path, Human: 2 * row.Human, AI: 3 * row.AI, Total: 2*row.Human + 3*row.AI}
+		w.records = append(w.records, analytics.RecordOf(views))
+		w.Totals.Human, w.Totals.AI, w.Totals.Total = w.Totals.Human+views.Human, w.Totals.AI+views.AI,
+			w.Totals.Total+views.Total
+	}
+	return w
 }
 
 // seal returns the window as sinks take it.
 func (w window) seal(t *testing.T) *archive.File {
 	t.Helper()
-	if w.Report == analytics.AgentsReport {
+	if w.Report != analytics.VisitorsReport {
 		path := filepath.Join(t.TempDir(), "window")
-		_, err := archive.Write(path, w.Revision, analytics.Records[analytics.AgentRow](func(yield func(analytics.AgentRow, error) bool) {
-			for _, row := range w.agents {
-				if !yield(row, nil) {
-					return
-				}
-			}
-		}))
+		_, err := archive.Write(path, w.Revision, sinktest.List(w.records...))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -139,10 +139,12 @@ var fewer = map[string]string{
 	"since":          "spark pyarrow-delta",
 	"ai-by-month":    "postgres",
 	"page-history":   "postgres",
-	"facts-window":   "duckdb-files clickhouse-file spark",
-	"facts-agents":   "duckdb-files clickhouse-file spark",
-	"facts-days":     "duckdb-files clickhouse-file spark",
-	"facts-also":     "duckdb-files clickhouse-file spark",
+	"sources":        "duckdb clickhouse spark", "reads-and-visits": "duckdb clickhouse-26 spark",
+	"views-of-week": "duckdb clickhouse spark", "views-per-reader": "duckdb clickhouse-26 spark",
+	"facts-window": "duckdb-files clickhouse-file spark",
+	"facts-agents": "duckdb-files clickhouse-file spark",
+	"facts-days":   "duckdb-files clickhouse-file spark",
+	"facts-also":   "duckdb-files clickhouse-file spark",
 }
 
 // TestPage: every block of the pages is run, is an answer, or is marked as neither.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"mime"
@@ -27,101 +28,60 @@ const (
 	MaxLimit     = analytics.PageRows
 )
 
-// Page is the response body of section 4.3.
-type Page struct {
-	Totals   analytics.Totals `json:"totals"`
-	Visitors []analytics.Row  `json:"visitors"`
-	HasMore  bool             `json:"hasMore"`
-	// DataFrom is the first day with data of the project; nil without any.
-	DataFrom *analytics.Date `json:"dataFrom"`
+// Object is a JSON object with its members in this order.
+type Object []member
+
+type member struct {
+	name  string
+	value any
 }
 
-// NewPage returns the page of an answer that begins at offset, of at most limit rows.
-func NewPage(totals analytics.Totals, rows []analytics.Row, limit, offset int, dataFrom *analytics.Date) Page {
-	rows, more := rowsOf(rows, limit, offset)
-	return Page{totals, rows, more, dataFrom}
-}
-
-// AgentsPage is the response body of the report of agents.
-type AgentsPage struct {
-	Totals  []agentTotal         `json:"totals"`
-	Agents  []analytics.AgentRow `json:"agents"`
-	HasMore bool                 `json:"hasMore"`
-	// DataFrom is as in [Page].
-	DataFrom *analytics.Date `json:"dataFrom"`
-}
-
-// agentTotal is an agent on the whole site.
-type agentTotal struct {
-	Agent    string             `json:"agent"`
-	Class    string             `json:"class"`
-	Audience analytics.Audience `json:"audience"`
-	Visitors int64              `json:"visitors"`
-	Requests int64              `json:"requests"`
-	Markdown int64              `json:"markdown"`
-	Bytes    int64              `json:"bytes"`
-}
-
-// NewAgentsPage is as [NewPage].
-func NewAgentsPage(totals, rows []analytics.AgentRow, limit, offset int, dataFrom *analytics.Date) AgentsPage {
-	rows, more := rowsOf(rows, limit, offset)
-	page := AgentsPage{[]agentTotal{}, rows, more, dataFrom}
-	for _, t := range totals {
-		page.Totals = append(page.Totals, agentTotal{t.Agent, t.Class, t.Audience, t.Visitors, t.Requests, t.Markdown,
-			t.Bytes})
+// MarshalJSON returns the object as JSON.
+func (o Object) MarshalJSON() ([]byte, error) {
+	body := []byte{'{'}
+	for i, m := range o {
+		value, err := json.Marshal(m.value)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, "%q:%s", m.name, value)
 	}
-	return page
+	return append(body, '}'), nil
 }
 
-// SourcesPage is the response body of the report of sources.
-type SourcesPage struct {
-	Totals  []sourceTotal         `json:"totals"`
-	Sources []analytics.SourceRow `json:"sources"`
-	HasMore bool                  `json:"hasMore"`
-	// DataFrom is as in [Page].
-	DataFrom *analytics.Date `json:"dataFrom"`
-}
-
-// sourceTotal is a source of the whole site.
-type sourceTotal struct {
-	Source   string `json:"source"`
-	Class    string `json:"class"`
-	Agent    string `json:"agent"`
-	Visitors int64  `json:"visitors"`
-	Requests int64  `json:"requests"`
-}
-
-// NewSourcesPage is as [NewPage].
-func NewSourcesPage(totals, rows []analytics.SourceRow, limit, offset int, dataFrom *analytics.Date) SourcesPage {
-	rows, more := rowsOf(rows, limit, offset)
-	page := SourcesPage{[]sourceTotal{}, rows, more, dataFrom}
-	for _, t := range totals {
-		page.Totals = append(page.Totals, sourceTotal{t.Source, t.Class, t.Agent, t.Visitors, t.Requests})
+// NewPage returns the response body of section 4.3, of any report: the page of an answer that begins at offset, of at
+// most limit rows. The totals are counts, or rows of the site. dataFrom is the first day with data of the project; nil
+// without any. People are counted by humans.
+func NewPage[T any, R analytics.RowType](
+	totals T, rows []R, limit, offset int, dataFrom *analytics.Date, humans analytics.Humans,
+) Object {
+	report := analytics.ReportOf[R]()
+	shown := any(totals)
+	if site, ok := shown.([]R); ok {
+		shown = siteOf(report.Shape(), site)
 	}
-	return page
-}
-
-// ViewsPage is the response body of the report of views.
-type ViewsPage struct {
-	Totals  analytics.Totals    `json:"totals"`
-	Views   []analytics.ViewRow `json:"views"`
-	HasMore bool                `json:"hasMore"`
-	// DataFrom is as in [Page].
-	DataFrom *analytics.Date `json:"dataFrom"`
-}
-
-// NewViewsPage is as [NewPage].
-func NewViewsPage(totals analytics.Totals, rows []analytics.ViewRow, limit, offset int, dataFrom *analytics.Date,
-) ViewsPage {
-	rows, more := rowsOf(rows, limit, offset)
-	return ViewsPage{totals, rows, more, dataFrom}
-}
-
-// rowsOf returns the rows of a page, never nil, and whether there are more.
-func rowsOf[R any](rows []R, limit, offset int) (own []R, hasMore bool) {
 	from := min(offset, len(rows))
 	to := min(from+limit, len(rows))
-	return append([]R{}, rows[from:to]...), to < len(rows)
+	return Object{{"totals", shown}, {report.String(), append([]R{}, rows[from:to]...)}, {"hasMore", to < len(rows)},
+		{"dataFrom", dataFrom}, {"humans", humans}}
+}
+
+// siteOf are rows of the site: their texts and counts, without a path.
+func siteOf[R analytics.RowType](of *analytics.Shape, rows []R) []Object {
+	site := []Object{}
+	for _, row := range rows {
+		record, o := analytics.RecordOf(row), Object{}
+		for i, c := range of.Columns {
+			if i > 0 && c.Kind != analytics.Truth {
+				o = append(o, member{c.Name, of.Value(record, i)})
+			}
+		}
+		site = append(site, o)
+	}
+	return site
 }
 
 // Query is the query of section 4.3: the views from From on and before To, in Unix seconds. Without

@@ -122,6 +122,10 @@ func (s *Service) Handler() http.Handler {
 				if err != nil {
 					return nil, err
 				}
+				if name.Shape().Additive && (q.FromDay == nil || q.ToDay == nil || *q.ToDay > *q.FromDay+1) {
+					return nil, Fail(http.StatusBadRequest, "dateFrom and dateTo: want one day of %s, such as "+
+						"dateFrom=2026-11-16&dateTo=2026-11-17: requests of longer spans are the sum of their days", name)
+				}
 				return page(c, q)
 			}}
 	}

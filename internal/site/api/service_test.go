@@ -32,10 +32,13 @@ func newTest() *Service {
 		Logger: slog.New(slog.DiscardHandler),
 		Reports: map[analytics.Report]Reporter{
 			analytics.VisitorsReport: func(_ *Call, q Query) (any, error) {
-				return NewPage(analytics.Totals{Human: 1, Total: 1}, rows, q.Limit, q.Offset, &day), nil
+				return NewPage(analytics.Totals{Human: 1, Total: 1}, rows, q.Limit, q.Offset, &day, analytics.Confirmed), nil
+			},
+			analytics.ViewsReport: func(_ *Call, q Query) (any, error) {
+				return NewPage(analytics.Totals{}, []analytics.ViewRow{}, q.Limit, q.Offset, nil, analytics.Claimed), nil
 			},
 			analytics.AgentsReport: func(_ *Call, q Query) (any, error) {
-				return NewAgentsPage([]analytics.AgentRow{agent}, agents, q.Limit, q.Offset, nil), nil
+				return NewPage([]analytics.AgentRow{agent}, agents, q.Limit, q.Offset, nil, analytics.Claimed), nil
 			},
 		},
 	})
@@ -56,19 +59,28 @@ func ask(s *Service, method, path, key string) *httptest.ResponseRecorder {
 
 // TestService: the parameters choose the rows; what is wrong is a status and one sentence.
 func TestService(t *testing.T) {
-	const path = "/v1/analytics/prj/visitors"
+	const (
+		path  = "/v1/analytics/prj/visitors"
+		views = `{"error":"dateFrom and dateTo: want one day of views, such as dateFrom=2026-11-16\u0026dateTo=2026-11-17: ` +
+			`requests of longer spans are the sum of their days"}`
+	)
 	for url, want := range map[string]string{
 		path: `{"totals":{"human":1,"ai":0,"total":1},"visitors":[{"path":"/a","human":1,"ai":0,"total":1},` +
-			`{"path":"/b","human":1,"ai":0,"total":1}],"hasMore":false,"dataFrom":"2026-11-16"}`,
+			`{"path":"/b","human":1,"ai":0,"total":1}],"hasMore":false,"dataFrom":"2026-11-16","humans":"confirmed"}`,
 		path + "?limit=1": `{"totals":{"human":1,"ai":0,"total":1},"visitors":[{"path":"/a","human":1,"ai":0,"total":1}],` +
-			`"hasMore":true,"dataFrom":"2026-11-16"}`,
+			`"hasMore":true,"dataFrom":"2026-11-16","humans":"confirmed"}`,
 		"/v1/analytics/prj/agents?limit=1&offset=1": `{"totals":[{"agent":"x","class":"coding","audience":"ai",` +
-			`"visitors":1,"requests":2,"markdown":0,"bytes":0}],"agents":[{"path":"/b","agent":"x","class":"coding","audience":"ai",` +
-			`"found":false,"visitors":1,"requests":1,"markdown":0,"bytes":0}],"hasMore":false,"dataFrom":null}`,
+			`"visitors":1,"requests":2,"markdown":0,"bytes":0}],"agents":[{"path":"/b","agent":"x","class":"coding",` +
+			`"audience":"ai","found":false,"visitors":1,"requests":1,"markdown":0,"bytes":0}],` +
+			`"hasMore":false,"dataFrom":null,"humans":"claimed"}`,
 		"/v1/analytics/prj/agents?limit=0": `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
-		"/v1/analytics/prj/other":          `{"error":"path \"/v1/analytics/prj/other\": not found"}`,
+		"/v1/analytics/prj/views?dateFrom=2026-11-16&dateTo=2026-11-17": `{"totals":{"human":0,"ai":0,"total":0},` +
+			`"views":[],"hasMore":false,"dataFrom":null,"humans":"claimed"}`,
+		"/v1/analytics/prj/views?dateFrom=2026-11-16&dateTo=2026-11-18": views,
+		"/v1/analytics/prj/views?dateFrom=2026-11-16":                   views,
+		"/v1/analytics/prj/other":                                       `{"error":"path \"/v1/analytics/prj/other\": not found"}`,
 		path + "?offset=2": `{"totals":{"human":1,"ai":0,"total":1},"visitors":[],"hasMore":false,` +
-			`"dataFrom":"2026-11-16"}`,
+			`"dataFrom":"2026-11-16","humans":"confirmed"}`,
 		path + "?limit=0":              `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
 		"/v1/analytics/prj_x/visitors": `{"error":"project \"prj_x\": not found with this API key"}`,
 		"/v1//analytics":               `{"error":"path \"/v1//analytics\": not found"}`,

@@ -23,25 +23,25 @@ type Batch struct {
 	// Evidence is of all its lines.
 	Evidence Evidence
 
+	proofs  []proof // of each in Shown
 	asked   []negotiated
-	clients []matchedAgent // of each view, if user agents are counted
-	prints  []print        // of the views that Repeats compares
+	clients []*matchedAgent // of each view, if user agents are counted
+	prints  []print         // of the views that Repeats compares
 }
 
-// freeViews are views of batches that have been counted: their memory is used again.
-var freeViews sync.Pool
+// freeBatches have the memory of batches that have been counted, which is used again.
+var freeBatches sync.Pool
 
-// Free gives the memory of the views back.
+// Free gives the memory of views and evidence back.
 func (b *Batch) Free() {
-	b.Views = b.Views[:0]
-	freeViews.Put(&b.Views)
+	freeBatches.Put(&Batch{Views: b.Views[:0], Shown: b.Shown[:0], proofs: b.proofs[:0]})
 }
 
 // Batch reads the lines of a chunk.
 func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 	b := Batch{Lines: c.TooLong, LeftOut: map[Reason]int{}}
-	if free, ok := freeViews.Get().(*[]view); ok {
-		b.Views = *free
+	if free, ok := freeBatches.Get().(*Batch); ok {
+		b.Views, v.shown, v.proofs = free.Views, free.Shown, free.proofs
 	}
 	if c.TooLong > 0 {
 		b.LeftOut[Unparsed] = c.TooLong
@@ -88,7 +88,7 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 		b.Lines, b.LeftOut[Unparsed] = b.Lines+n, b.LeftOut[Unparsed]+n
 	}
 	b.Missed, v.missed = v.missed, nil
-	b.Shown, v.shown = v.shown, nil
+	b.Shown, b.proofs, v.shown, v.proofs = v.shown, v.proofs, nil, nil
 	b.asked, v.negotiated = v.negotiated, nil
 	b.Evidence, v.evidence = v.evidence, Evidence{}
 	b.Evidence.keys, b.Evidence.browsers = p.Keys(), v.crowd.take()

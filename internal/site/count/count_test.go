@@ -410,7 +410,7 @@ func TestReaders(t *testing.T) {
 			t.Errorf("%s: %q: %d readers, want %d", test.proxies, test.lines, r.Totals.Total, test.want)
 		}
 	}
-	var many []string
+	many := []string{hit("192.0.2.1", "/a.css", firefox)}
 	for i := range 2000 {
 		many = append(many, hit(fmt.Sprintf("192.0.2.%d", i%2), "/a", firefox))
 	}
@@ -421,6 +421,7 @@ func TestReaders(t *testing.T) {
 	for i := range many {
 		many[i] = hit(fmt.Sprintf("198.18.%d.%d", i/250, i%250), "/a", firefox)
 	}
+	many[0] = hit("198.18.0.1", "/a.css", firefox)
 	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 0 {
 		t.Error(r.Warnings)
 	}
@@ -450,10 +451,15 @@ func TestFindings(t *testing.T) {
 		}
 	}
 	const ruins = "ruins: "
+	style := hit("192.0.2.1", "/a.css", firefox)
 	behind := func(network, more string, browsers int) []string {
-		return repeat(60, func(i int) string {
+		return append([]string{style}, repeat(60, func(i int) string {
 			return hit(fmt.Sprint(network, i%30/browsers), "/a", fmt.Sprint(firefox, i)) + more
-		})
+		})...)
+	}
+	navigates := func(i int) string {
+		return logged(fmt.Sprint("192.0.2.", i), "/a", firefox, 200, "2026-10-10 12:00:00",
+			`,"Sec-Fetch-Mode":["navigate"]`)
 	}
 	for name, test := range map[string]struct {
 		format string
@@ -488,16 +494,27 @@ func TestFindings(t *testing.T) {
 		"behind Fastly": {"", behind("2a04:4e42::", ` "192.0.2.1"`, 1), []string{ruins + "100% of the views by browsers come " +
 			"from the networks of fastly: set DOCGAUGE_SITE_LOG_PROXIES=fastly"}},
 		"fewer than half": {"", append(behind("172.70.1.", "", 1), repeat(80, combined)...), nil},
-		"a few":           {"", behind("172.70.1.", "", 1)[:leastViews-1], nil},
+		"a few":           {"", behind("172.70.1.", "", 1)[:leastViews], nil},
 		"private":         {"", behind("10.0.0.", "", 1), []string{"100% of the views by browsers come from private networks: unless"}},
 		"many browsers each": {"", behind("192.0.2.", "", 8), []string{
 			"100% of the views by browsers come from addresses that have 8 or more different browsers each"}},
 		"two browsers each": {"", behind("192.0.2.", "", 1), nil},
 		"future": {"", append(repeat(3, combined), strings.Replace(combined(1), "2026", "2036", 1)), []string{
 			"1 of 4 lines left out, with times in the future, up to 2036-10-10T12:00:00Z: correct the clock"}},
+		"no evidence": {"", repeat(leastViews, combined), []string{"no line can show whether the clients that call " +
+			"themselves browsers are browsers: the log has no styles, scripts, fonts or images of the site, and no " +
+			"Sec-Fetch-Mode: log one of the two; name a log_format with $http_sec_fetch_mode"}},
+		"no evidence, confirmed": {"", repeat(leastViews, combined), []string{ruins + "no line can show whether"}},
+		"little evidence":        {"", append(repeat(leastViews, combined), style), nil},
+		"headers alone":          {"", repeat(leastViews, navigates), nil},
+		"few views":              {"", repeat(leastViews-1, combined), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := rulesOf(t, Settings{LogFormat: test.format})
+			settings := Settings{LogFormat: test.format}
+			if strings.HasSuffix(name, "confirmed") {
+				settings.Humans = analytics.Confirmed
+			}
+			r := rulesOf(t, settings)
 			var said, ruined []string
 			for _, want := range test.want {
 				text, ruins := strings.CutPrefix(want, ruins)
@@ -712,5 +729,232 @@ func TestMixedLog(t *testing.T) {
 	}
 	if r.Lines != 1 || r.Totals.Human != 1 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "error.log") {
 		t.Errorf("%d lines, %d readers, warnings %q", r.Lines, r.Totals.Human, r.Warnings)
+	}
+}
+
+// logged is a line of Caddy's with a header and more.
+func logged(addr, path, agent string, status int, at, more string) string {
+	when, err := time.Parse(time.DateTime, at)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf(`{"ts":%d,"request":{"remote_ip":%q,"method":"GET","host":"docs.example.com","uri":%q,"headers":{`+
+		`"User-Agent":[%q]%s}},"status":%d,"size":100}`, when.Unix(), addr, path, agent, more, status)
+}
+
+// TestEvidence: what shows that a client is a browser, what does not, and when it counts.
+func TestEvidence(t *testing.T) {
+	const at = "2026-10-10 12:00:00"
+	from, to := analytics.NewDate(2026, 10, 10), analytics.NewDate(2026, 10, 12)
+	line := func(path string, status int, more string) string {
+		return logged("192.0.2.1", path, firefox, status, at, more)
+	}
+	page := line("/a", 200, "")
+	for name, test := range map[string]struct {
+		settings Settings
+		project  string
+		lines    []string
+		want     string // confirmed of claimed, and by what
+	}{
+		"page alone":            {lines: []string{page, page}, want: "0/1"},
+		"style":                 {lines: []string{page, line("/a.CSS?v=1", 200, "")}, want: "1/1 assets"},
+		"before the page":       {lines: []string{line("/x/a.woff2", 206, ""), page}, want: "1/1 assets"},
+		"style that is known":   {lines: []string{page, line("/a.css", 304, "")}, want: "1/1 assets"},
+		"style that is missing": {lines: []string{page, line("/a.css", 404, "")}, want: "0/1"},
+		"in a folder of assets": {lines: []string{page, line("/_next/static/a.js", 200, "")}, want: "1/1 assets"},
+		"data, downloads, robots, sitemaps": {lines: []string{page, line("/a.json", 200, ""), line("/a.pdf", 200, ""),
+			line("/robots.txt", 200, ""), line("/sitemap.xml", 200, ""), line("/a.map", 200, ""), line("/a.zip", 200, ""),
+			line("/a.mp4", 200, ""), line("/objects.inv", 200, "")}, want: "0/1"},
+		"304":         {lines: []string{page, line("/a", 304, "")}, want: "1/1 304"},
+		"304 of data": {lines: []string{page, line("/a.json", 304, "")}, want: "0/1"},
+		"304 behind a proxy": {Settings{LogProxies: "192.0.2.0/24"}, "", []string{
+			line("/a", 304, `,"X-Forwarded-For":["198.51.100.1"]`)}, "0/1"},
+		"304 before a proxy": {Settings{LogProxies: "192.0.2.0/24"}, "", []string{
+			logged("198.51.100.1", "/a", firefox, 304, at, `,"X-Forwarded-For":["198.51.100.9"]`)}, "1/1 304"},
+		"style behind a proxy": {Settings{LogProxies: "192.0.2.0/24"}, "", []string{
+			line("/a", 200, `,"X-Forwarded-For":["198.51.100.1"]`), line("/b", 200, `,"X-Forwarded-For":["198.51.100.2"]`),
+			line("/a.js", 200, `,"X-Forwarded-For":["198.51.100.2"]`)}, "1/2 assets"},
+		"navigate":          {lines: []string{line("/a", 200, `,"Sec-Fetch-Mode":["navigate"]`)}, want: "1/1 mode"},
+		"cors":              {lines: []string{line("/a", 200, `,"Sec-Fetch-Mode":["cors"]`)}, want: "0/1"},
+		"navigate, missing": {lines: []string{page, line("/b", 404, `,"Sec-Fetch-Mode":["navigate"]`)}, want: "0/1"},
+		"all": {lines: []string{line("/a", 304, `,"Sec-Fetch-Mode":["navigate"]`), line("/a.png", 200, "")},
+			want: "1/1 assets 304 mode"},
+		"another client": {lines: []string{page, logged("192.0.2.2", "/a.css", firefox, 200, at, ""),
+			logged("192.0.2.1", "/a.css", firefox+"x", 200, at, "")}, want: "0/1"},
+		"two browsers of one address": {lines: []string{page, line("/a.css", 200, ""),
+			logged("192.0.2.1", "/a", firefox+"x", 200, at, ""), logged("192.0.2.1", "/a.css", firefox+"x", 200, at, "")},
+			want: "2/2 assets"},
+		"another client of the same /64": {lines: []string{logged("2001:db8::1", "/a", firefox, 200, at, ""),
+			logged("2001:db8::2", "/a.css", firefox, 200, at, "")}, want: "1/1 assets"},
+		"an agent": {lines: []string{logged("192.0.2.1", "/a", "GPTBot/1.3", 200, at, ""),
+			logged("192.0.2.1", "/a.css", "GPTBot/1.3", 200, at, "")}, want: "0/0"},
+		"POST": {lines: []string{page, strings.Replace(line("/a.css", 200, ""), "GET", "POST", 1)}, want: "0/1"},
+		"excluded": {Settings{Exclude: "/x/*,agent:nobody"}, "", []string{page,
+			line("/x/a", 304, "")}, "0/1"},
+		"day before, in the month": {lines: []string{page,
+			logged("192.0.2.1", "/a.css", firefox, 200, "2026-10-01 00:00:00", "")},
+			want: "1/1 assets"},
+		"page of the day before": {lines: []string{page, logged("192.0.2.1", "/b", firefox, 304, "2026-10-09 23:59:59", "")},
+			want: "1/1 304"},
+		"month before": {lines: []string{page, logged("192.0.2.1", "/a.css", firefox, 200, "2026-09-30 23:59:59", "")},
+			want: "0/1"},
+		"day after": {lines: []string{page, logged("192.0.2.1", "/a.css", firefox, 200, "2026-10-12 00:00:00", "")},
+			want: "0/1"},
+		"next day": {lines: []string{page, logged("192.0.2.1", "/a.css", firefox, 200, "2026-10-11 23:59:59", "")},
+			want: "1/1 assets"},
+		"projects of one host": {Settings{Projects: "prj_a=docs.example.com/a,prj_b=docs.example.com/b,prj_c=other"}, "prj_b",
+			[]string{line("/b/x", 200, ""), line("/assets/a.css", 200, "")}, "1/1 assets"},
+		"page of another project": {Settings{Projects: "prj_a=docs.example.com/a,prj_b=docs.example.com/b"}, "prj_b",
+			[]string{line("/b/x", 200, ""), line("/a/x", 304, "")}, "1/1 304"},
+		"project of another host": {Settings{Projects: "prj_a=docs.example.com,prj_b=other.example"}, "prj_b",
+			[]string{strings.Replace(page, "docs.example.com", "other.example", 1), line("/a.css", 200, "")}, "0/1"},
+		"event": {lines: []string{`{"time":"2026-10-10T12:00:00Z","visitor":"a","kind":"human","path":"/","evidence":true}`,
+			`{"time":"2026-10-10T12:00:00Z","visitor":"b","kind":"human","path":"/"}`}, want: "1/2 assets"},
+	} {
+		for _, mode := range []analytics.Humans{analytics.Claimed, analytics.Confirmed} {
+			test.settings.Humans = mode
+			r := counted(t, rulesOf(t, test.settings), Options{From: &from, To: &to, Project: test.project, ByDay: true},
+				test.lines...)
+			p := r.People
+			got := fmt.Sprintf("%d/%d", p.Confirmed, p.Claimed)
+			for kind, n := range map[string]int{" assets": p.Assets, " 304": p.NotModified, " mode": p.FetchMode} {
+				if strings.Contains(test.want, kind) != (n > 0) {
+					t.Errorf("%s: %d%s, want %s", name, n, kind, test.want)
+				}
+			}
+			if want, _, _ := strings.Cut(test.want, " "); got != want {
+				t.Errorf("%s: %s confirmed, want %s", name, got, want)
+			}
+			want := int64(p.Claimed)
+			if mode == analytics.Confirmed {
+				want = int64(p.Confirmed)
+			}
+			var pages, days int64
+			for _, page := range r.Pages {
+				pages = max(pages, page.Human)
+			}
+			for _, day := range r.Days {
+				days = max(days, day.Human)
+			}
+			if r.Humans != mode || r.Totals.Human != want || days != want || pages > want || pages == 0 && want > 0 {
+				t.Errorf("%s: %s: %d human, want %d; on a day %d, of a page %d", name, r.Humans, r.Totals.Human, want, days,
+					pages)
+			}
+		}
+	}
+}
+
+// TestShown: evidence is for each project of a host, with the reader's ids in it, once for a client and a day, and not
+// for agents; also where a log before has it.
+func TestShown(t *testing.T) {
+	r := rulesOf(t, Settings{Projects: "prj_a=docs.example.com/a,prj_b=docs.example.com/b,prj_c=other.example"})
+	v := NewViewer(r, NewVocabulary(), 0, now.Time().Unix())
+	v.Identify = func(out *view, who []byte) Reason {
+		out.Readers = [2]uint64{uint64(out.Project), uint64(who[4])} // the last byte of the address
+		return ""
+	}
+	var lines []string
+	for i := range 1000 {
+		addr, at := fmt.Sprint("192.0.2.", i%3), fmt.Sprintf("2026-10-1%d 12:00:00", i%2)
+		lines = append(lines, logged(addr, "/a", firefox, 304, at, `,"Sec-Fetch-Mode":["navigate"]`),
+			logged(addr, "/app.css", firefox, 200, at, ""), logged("192.0.2.9", "/app.css", "GPTBot/1.3", 200, at, ""))
+	}
+	all := v.Batch(r.Parser(), logs.Lines{Text: []byte(strings.Join(lines, "\n")), First: 1}).Shown
+	got := map[string]int{}
+	for _, s := range all {
+		if s.Readers[0] != uint64(s.Project) {
+			t.Fatalf("ids %v in project %d", s.Readers, s.Project)
+		}
+		got[fmt.Sprint(s.Project, s.Readers[1], s.Day)]++
+	}
+	// Two clients may have one slot, and then take turns.
+	if len(got) != 2*3*2 || len(all) > 2000 {
+		t.Errorf("%d entries: %v", len(all), got)
+	}
+	dir := t.TempDir()
+	for name, line := range map[string]string{"1.log": hit("192.0.2.1", "/app.css", firefox),
+		"2.log": hit("192.0.2.1", "/a", firefox)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report, err := rulesOf(t, Settings{}).Count(t.Context(), []string{dir}, Options{Now: now}); err != nil ||
+		report.People.Confirmed != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestForged: one forged browser's name from many addresses is not confirmed, and people are.
+func TestForged(t *testing.T) {
+	const forged = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
+	random := rand.New(rand.NewPCG(1, 2))
+	var lines []string
+	for i := range 300 {
+		for range 3 {
+			addr := fmt.Sprintf("10.0.%d.%d", i/250, i%250)
+			lines = append(lines, hit(addr, fmt.Sprint("/p", random.IntN(50)), firefox), hit(addr, "/app.css", firefox),
+				hit(addr, "/app.js", firefox))
+		}
+	}
+	for i := range 4200 {
+		for range 1 + random.IntN(2) {
+			lines = append(lines, hit(fmt.Sprintf("73.%d.%d.9", i/250, i%250), fmt.Sprint("/p", random.IntN(50)), forged))
+		}
+	}
+	random.Shuffle(len(lines), func(i, k int) { lines[i], lines[k] = lines[k], lines[i] })
+	r := counted(t, rulesOf(t, Settings{}), Options{}, lines...)
+	if p := r.People; p.Claimed != 4500 || p.Confirmed != 300 || r.Totals.Human != 4500 {
+		t.Errorf("%+v, %d human", p, r.Totals.Human)
+	}
+}
+
+// TestAgentsAndSources: people are two agents, with what they were sent, and come from somewhere.
+func TestAgentsAndSources(t *testing.T) {
+	line := func(addr, path, agent, size, referrer string) string {
+		return fmt.Sprintf(`%s - - [%s] "GET %s HTTP/1.1" 200 %s "%s" "%s"`, addr, day, path, size, referrer, agent)
+	}
+	typed := func(media string) string {
+		return strings.Replace(logged("192.0.2.9", "/a", "Claude-User/1.0", 200, "2026-10-10 12:00:00",
+			`,"Accept":["text/markdown"]`), `"status"`, `"resp_headers":{"Content-Type":["`+media+`"]},"status"`, 1)
+	}
+	lines := []string{
+		line("192.0.2.1", "/a", firefox, "100", "https://chatgpt.com/"), line("192.0.2.1", "/a.css", firefox, "9999", "-"),
+		line("192.0.2.1", "/b", firefox, "50", "https://docs.example.com/a"),
+		line("192.0.2.1", "/b", firefox, "50", "https://www.docs.example.com/b"),
+		line("192.0.2.2", "/a?utm_source=chatgpt.com", firefox, "7", "https://evil.example/"),
+		line("192.0.2.3", "/a.md", firefox, "5", "https://chatgpt.com/"),
+		line("192.0.2.4", "/a.md", "Claude-User/1.0", "-", "https://chatgpt.com/"),
+		line("192.0.2.4", "/a", "Claude-User/1.0", "3", "-"),
+		line("192.0.2.5", "/a", "GPTBot/1.3", "3", "-"), line("192.0.2.5", "/a", "GPTBot/1.3", "0.5", "-"),
+		typed("text/html; charset=utf-8"), typed("TEXT/Markdown"), typed("text/plain"),
+		strings.Replace(typed("text/html"), `"/a"`, `"/a.md"`, 1), strings.Replace(typed("text/plain"), `"/a"`, `"/a.md"`, 1),
+		line("192.0.2.6", "/a", firefox, "1", "https://evil.example/"),
+	}
+	r := counted(t, rulesOf(t, Settings{Hosts: []string{"docs.example.com"}}), Options{ByAgent: true, BySource: true},
+		lines...)
+	var got []string
+	for _, a := range r.Agents {
+		got = append(got, fmt.Sprintf("%s %s %s %d %d %d %d", a.Agent, a.Class, a.Audience, a.Visitors, a.Requests,
+			a.Markdown, a.Bytes))
+	}
+	for _, s := range r.Sources {
+		got = append(got, fmt.Sprintf("from %s %s %s %d %d", s.Source, s.Class, s.Agent, s.Visitors, s.Requests))
+	}
+	for _, c := range r.Classes {
+		got = append(got, fmt.Sprintf("class %s %d %d", c.Class, c.Visitors, c.Requests))
+	}
+	slices.Sort(got)
+	want := []string{
+		"Claude-User answers ai 2 7 3 503", "GPTBot training neither 1 2 0 -1", "browser human human 1 3 0 200",
+		"class answers 2 7", "class browser 1 3", "class coding 1 1", "class training 1 2", "class unconfirmed 2 2",
+		"from chatgpt assistant browser 1 1", "from chatgpt assistant unconfirmed 1 1", "from other other unconfirmed 1 1",
+		"from site site browser 1 2", "unconfirmed human human 2 2 0 8", "unnamed coding ai 1 1 1 5",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	plain := counted(t, rulesOf(t, Settings{}), Options{}, lines...)
+	if len(plain.Sources) > 0 || plain.Totals != r.Totals || plain.People != r.People {
+		t.Errorf("without lists: %+v, %+v", plain.Totals, plain.People)
 	}
 }

@@ -14,7 +14,7 @@ type exclusions struct {
 }
 
 // parseExclusions refuses an exclusion that no view can match.
-func parseExclusions(text string, not assets) (e exclusions, err error) {
+func parseExclusions(text string, not *assets) (e exclusions, err error) {
 	err = listed(text, func(part string) error {
 		agent, isAgent := strings.CutPrefix(part, "agent:")
 		switch {

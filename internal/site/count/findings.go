@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
@@ -25,10 +26,11 @@ const (
 	NoClients   = "clients"    // most addresses are those of a proxy
 	Future      = "future"     // lines of times that are yet to come
 	Repeated    = "repeated"   // most views are in another log too
+	NoEvidence  = "evidence"   // no line can show that a client is a browser
 )
 
 // FindingNames are the names of all findings.
-var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future, NoClients, Repeated}
+var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future, NoClients, Repeated, NoEvidence}
 
 // Evidence counts what the findings of a log follow from.
 type Evidence struct {
@@ -38,8 +40,11 @@ type Evidence struct {
 	// forwarded counts the lines that have X-Forwarded-For.
 	forwarded int
 	browsers  crowdViews
-	future    int
-	newest    int64 // Unix seconds, of the future
+	// assets and fetchModes count the lines that can show that a client is a browser.
+	assets, fetchModes int
+
+	future int
+	newest int64 // Unix seconds, of the future
 }
 
 // formLines counts the lines of a form that can be without a part.
@@ -74,6 +79,9 @@ func (v *Viewer) observe(form string, l *logs.Line) {
 	if len(l.Forwarded) > 0 {
 		e.forwarded++
 	}
+	if len(l.FetchMode) > 0 {
+		e.fetchModes++
+	}
 	if len(l.UserAgent) > 0 {
 		f.agents++
 	}
@@ -90,6 +98,7 @@ func (e *Evidence) Add(other Evidence) {
 	}
 	e.keys |= other.keys
 	e.forwarded += other.forwarded
+	e.assets, e.fetchModes = e.assets+other.assets, e.fetchModes+other.fetchModes
 	e.browsers.add(other.browsers)
 	e.lines, e.future, e.newest = e.lines+other.lines, e.future+other.future, max(e.newest, other.newest)
 }
@@ -102,6 +111,7 @@ func (e *Evidence) AddRecent(other Evidence, lines int) {
 			f.lines, f.agents, f.statuses = f.lines/2, f.agents/2, f.statuses/2
 		}
 		e.lines, e.future, e.forwarded = e.lines/2, e.future/2, e.forwarded/2
+		e.assets, e.fetchModes = e.assets/2, e.fetchModes/2
 		e.browsers.all, e.browsers.shared = e.browsers.all/2, e.browsers.shared/2
 		for i := range e.browsers.networks {
 			e.browsers.networks[i] /= 2
@@ -110,20 +120,27 @@ func (e *Evidence) AddRecent(other Evidence, lines int) {
 	e.Add(other)
 }
 
-// remedies say, by the form of lines, how to log the user agent and the status.
-var remedies = map[string]struct{ agent, status string }{
-	"combined": {agent: "log the format combined, not common; in Traefik, set " + traefikAgent},
+// remedies say, by the form of lines, how to log the user agent, the status and Sec-Fetch-Mode.
+var remedies = map[string]struct{ agent, status, mode string }{
+	"combined": {agent: "log the format combined, not common; in Traefik, set " + traefikAgent,
+		mode: "name a log_format with $http_sec_fetch_mode, as docs/site.md has it"},
 	"traefik": {agent: "set " + traefikAgent + " in Traefik",
-		status: "let accesslog.fields of Traefik keep DownstreamStatus"},
+		status: "let accesslog.fields of Traefik keep DownstreamStatus",
+		mode:   "set accesslog.fields.headers.names.Sec-Fetch-Mode=keep in Traefik"},
 	"caddy": {agent: "let the filters of Caddy's log keep request>headers>User-Agent",
-		status: "let the filters of Caddy's log keep status"},
+		status: "let the filters of Caddy's log keep status",
+		mode:   "let the filters of Caddy's log keep request>headers>Sec-Fetch-Mode"},
 	"cloudflare": {agent: "add ClientRequestUserAgent to the fields of the Logpush job",
-		status: "add EdgeResponseStatus to the fields of the Logpush job"},
+		status: "add EdgeResponseStatus to the fields of the Logpush job",
+		mode:   "add the request header sec-fetch-mode to the custom fields of Logpush"},
 	"nginx": {agent: "add $http_user_agent to nginx's log_format, and to DOCGAUGE_SITE_LOG_FORMAT if it names the format",
-		status: "add $status to nginx's log_format, and to DOCGAUGE_SITE_LOG_FORMAT if it names the format"},
-	"haproxy": {agent: "add `capture request header User-Agent len 256` to HAProxy's frontend"},
+		status: "add $status to nginx's log_format, and to DOCGAUGE_SITE_LOG_FORMAT if it names the format",
+		mode:   "add $http_sec_fetch_mode to nginx's log_format, and to DOCGAUGE_SITE_LOG_FORMAT if it names the format"},
+	"haproxy": {agent: "add `capture request header User-Agent len 256` to HAProxy's frontend",
+		mode: "add `capture request header Sec-Fetch-Mode len 16` to HAProxy's frontend"},
 	"w3c": {agent: "add cs(User-Agent) to the fields of the log",
-		status: "add sc-status to the fields of the log"},
+		status: "add sc-status to the fields of the log",
+		mode:   "add cs(Sec-Fetch-Mode) to the fields of the log"},
 	"json": {agent: "log it, and name its key in DOCGAUGE_SITE_LOG_FORMAT, as agent=…",
 		status: "log it, and name its key in DOCGAUGE_SITE_LOG_FORMAT, as status=…"},
 }
@@ -155,12 +172,28 @@ func (r *Rules) Findings(e Evidence, least int) (all []Finding) {
 	if f, ok := r.proxyFound(e); ok {
 		all = append(all, f)
 	}
+	if e.browsers.all >= leastViews && e.assets+e.fetchModes == 0 {
+		all = append(all, Finding{NoEvidence, "no line can show whether the clients that call themselves browsers are " +
+			"browsers: the log has no styles, scripts, fonts or images of the site, and no Sec-Fetch-Mode: log one of the " +
+			"two; " + e.logFetchMode(), r.humans == analytics.Confirmed})
+	}
 	if e.future > 0 {
 		all = append(all, Finding{Future, fmt.Sprintf("%d of %s left out, with times in the future, up to %s: correct the "+
 			"clock or the time zone of the server that writes the log", e.future, format.Plural(e.lines, "line"),
 			time.Unix(e.newest, 0).UTC().Format(time.RFC3339)), 2*e.future > e.lines})
 	}
 	return all
+}
+
+// logFetchMode says how to log Sec-Fetch-Mode, for the form that most lines have.
+func (e *Evidence) logFetchMode() string {
+	most := formLines{}
+	for _, f := range e.forms {
+		if f.lines > most.lines {
+			most = f
+		}
+	}
+	return cmp.Or(remedies[most.form].mode, "for the header, see docs/site.md")
 }
 
 // leastViews is the number of views by browsers before which nothing is said of their addresses.

@@ -46,7 +46,8 @@ var proofs = strings.Split(".css,.js,.mjs,.cjs,.ico,.png,.jpg,.jpeg,.gif,.svg,.w
 // assets says which paths are not pages.
 type assets struct {
 	names   map[string]assetKind
-	folders []string // between slashes
+	begin   [256]bool // the first bytes of names that are no extensions
+	folders []string  // between slashes
 }
 
 func parseAssets(text string) assets {
@@ -55,7 +56,7 @@ func parseAssets(text string) assets {
 		if name = strings.ToLower(strings.TrimSpace(name)); strings.HasSuffix(name, "/") {
 			a.folders = append(a.folders, "/"+strings.TrimLeft(name, "/"))
 		} else {
-			a.names[name] = isAsset
+			a.add(name)
 		}
 	}
 	for _, end := range proofs {
@@ -66,14 +67,21 @@ func parseAssets(text string) assets {
 	return a
 }
 
+func (a *assets) add(name string) {
+	a.names[name] = isAsset
+	if name != "" {
+		a.begin[name[0]] = true
+	}
+}
+
 // haveFolder reports whether a path without its query leads into a folder of assets.
-func (a assets) haveFolder(path string) bool {
+func (a *assets) haveFolder(path string) bool {
 	path = strings.ToLower(path)
 	return slices.ContainsFunc(a.folders, func(folder string) bool { return strings.Contains(path, folder) })
 }
 
 // kindOf returns what a path without its query names by the name of its file.
-func (a assets) kindOf(path []byte) assetKind {
+func (a *assets) kindOf(path []byte) assetKind {
 	name := path[bytes.LastIndexByte(path, '/')+1:]
 	if len(name) == 0 || len(name) > 255 {
 		return isPage
@@ -92,6 +100,9 @@ func (a assets) kindOf(path []byte) assetKind {
 		if kind := a.names[string(lower[dot:])]; kind != isPage {
 			return kind
 		}
+	}
+	if !a.begin[lower[0]] {
+		return isPage
 	}
 	return a.names[string(lower)]
 }

@@ -28,6 +28,8 @@ type Options struct {
 	From, To *analytics.Date
 	// ByDay counts each day too.
 	ByDay bool
+	// ByAgent counts the requests, Markdown and bytes of people too, and BySource where they come from.
+	ByAgent, BySource bool
 	// ByUserAgent counts each user agent too.
 	ByUserAgent bool
 	// Project counts one of several projects.
@@ -43,10 +45,16 @@ type Report struct {
 	From   analytics.Date   `json:"from"`
 	To     analytics.Date   `json:"to"` // exclusive
 	Totals analytics.Totals `json:"totals"`
+	// Humans says which of the people count as human.
+	Humans analytics.Humans `json:"humans"`
+	People People           `json:"people"`
 	Pages  []analytics.Row  `json:"pages"`
-	Agents []agentReaders   `json:"agents"`
-	// Classes add up the agents, and the views by browsers under that name.
+	// Agents have people, as browser and unconfirmed, with Options.ByAgent alone.
+	Agents []agentReaders `json:"agents"`
+	// Classes add up the agents, but people under the names that they have there.
 	Classes []ClassReaders `json:"classes"`
+	// Sources has where people come from, with Options.BySource alone.
+	Sources []SourceReaders `json:"sources,omitempty"`
 	Negotiation
 	Days []dayTotals `json:"days,omitempty"`
 	// UserAgents has the most frequent first.
@@ -73,8 +81,39 @@ type agentReaders struct {
 	Audience analytics.Audience `json:"audience"`
 	Hosted   bool               `json:"hosted"`
 	Visitors int                `json:"visitors"`
-	Requests int                `json:"requests"`
+	sums
 	Negotiation
+}
+
+// sums are of requests: Markdown counts those answered as Markdown. Bytes were sent; -1 where a request does not say.
+type sums struct {
+	Requests int   `json:"requests"`
+	Markdown int   `json:"markdown"`
+	Bytes    int64 `json:"bytes"`
+}
+
+func (s *sums) add(other sums) {
+	s.Requests, s.Markdown = s.Requests+other.Requests, s.Markdown+other.Markdown
+	if s.Bytes += other.Bytes; s.Bytes < other.Bytes || other.Bytes < 0 { // one of the two was negative
+		s.Bytes = facts.Unsaid
+	}
+}
+
+func sumsOf(v *view) sums {
+	s := sums{Requests: 1, Bytes: v.Bytes}
+	if v.Markdown {
+		s.Markdown = 1
+	}
+	return s
+}
+
+// SourceReaders has the people whom a source brought. Agent is browser, or unconfirmed.
+type SourceReaders struct {
+	Source   string `json:"source"`
+	Class    string `json:"class"`
+	Agent    string `json:"agent"`
+	Visitors int    `json:"visitors"`
+	Requests int    `json:"requests"`
 }
 
 // Count counts the readers in logs: files, plain or compressed, the files of a directory, or - for Options.Stdin. A file
@@ -83,7 +122,7 @@ type agentReaders struct {
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
 	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
 		dateOf: map[analytics.Date]int{}, repeats: NewRepeats(), leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
-		browsers:   ClassReaders{Class: agents.Class(agents.Browser.Token)},
+		shown: map[[2]uint64]proof{}, visits: map[personSource]int{},
 		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
 	c.project = int32(max(slices.Index(all, o.Project), 0))
@@ -98,7 +137,10 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	for range runtime.GOMAXPROCS(0) {
 		v := NewViewer(r, c.words, from, to)
 		v.Identify = once(hash)
-		v.byUserAgent, v.busiest = o.ByUserAgent, newBusiest()
+		v.byUserAgent, v.busiest, v.byProof, v.Sources = o.ByUserAgent, newBusiest(), true, o.BySource
+		if o.From != nil {
+			v.ShownFrom = o.From.Time().AddDate(0, 0, 1-o.From.Time().Day()).Unix()
+		}
 		v.Future = (o.Now + 2).Time().Unix() // clocks differ by less than a day
 		c.viewers = append(c.viewers, v)
 	}
@@ -167,9 +209,13 @@ type counting struct {
 	days       facts.Counter
 	dates      []analytics.Date // by part of days
 	dateOf     map[analytics.Date]int
-	visitors   []int // by agent
-	requests   []int
-	browsers   ClassReaders
+	visitors   []int   // by agent
+	requests   []sums  // by agent
+	is         []proof // by reader: isPerson, isUnnamed, and its proofs
+	people     []sums  // by reader, with Options.ByAgent
+	unnamed    sums
+	visits     map[personSource]int // requests
+	shown      map[[2]uint64]proof  // readers without a view
 	userAgents userAgentCounts
 	leftOut    map[Reason]int
 	lines      int
@@ -183,6 +229,18 @@ type counting struct {
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
+}
+
+// What a reader is, beside its proofs.
+const (
+	isPerson  = 0x40 // it has a view by a browser that counts as human
+	isUnnamed = 0x80 // it has a view of Markdown by what calls itself a browser
+)
+
+// personSource is a person and a source of its views.
+type personSource struct {
+	reader uint32
+	source int32
 }
 
 // read counts one log. Chunks are parsed in parallel, and counted one after the other. It counts nothing of a log in no
@@ -297,7 +355,8 @@ func (c *counting) add(log int, b Batch) {
 			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
 		}
 	}
-	for i, v := range b.Views {
+	for i := range b.Views {
+		v := &b.Views[i]
 		if v.Project != c.project {
 			c.leftOut[Foreign]++
 			continue
@@ -308,24 +367,26 @@ func (c *counting) add(log int, b Batch) {
 		if !known {
 			reader = uint32(len(c.readers))
 			c.readers[v.Readers] = reader
+			c.is = append(c.is, 0)
 		}
 		if b.clients != nil {
 			c.userAgents.add(b.clients[i].text, b.clients[i].agent, !known)
 		}
-		if v.Agent == facts.Browser {
-			c.browsers.Requests++
-			if !known {
-				c.browsers.Visitors++
-			}
-		}
-		if v.Agent >= 0 {
+		switch {
+		case v.Agent >= 0:
 			for int(v.Agent) >= len(c.requests) {
-				c.requests, c.visitors = append(c.requests, 0), append(c.visitors, 0)
+				c.requests, c.visitors = append(c.requests, sums{}), append(c.visitors, 0)
 			}
-			c.requests[v.Agent]++
+			c.requests[v.Agent].add(sumsOf(v))
 			if !known { // a reader has one user agent
 				c.visitors[v.Agent]++
 			}
+		case v.Kind == facts.Human:
+			c.is[reader] |= isPerson
+			c.addPerson(reader, v)
+		default:
+			c.is[reader] |= isUnnamed
+			c.unnamed.add(sumsOf(v))
 		}
 		if v.Kind == facts.Neither {
 			continue
@@ -335,6 +396,29 @@ func (c *counting) add(log int, b Batch) {
 		if c.ByDay {
 			c.addDay(who, v.Day)
 		}
+	}
+	for i, s := range b.Shown {
+		if s.Project != c.project {
+			continue
+		}
+		if reader, known := c.readers[s.Readers]; known {
+			c.is[reader] |= b.proofs[i]
+		} else {
+			c.shown[s.Readers] |= b.proofs[i]
+		}
+	}
+}
+
+// addPerson counts a view by a person.
+func (c *counting) addPerson(reader uint32, v *view) {
+	if c.ByAgent {
+		if n := len(c.is); n > len(c.people) {
+			c.people = append(c.people, make([]sums, n-len(c.people))...)
+		}
+		c.people[reader].add(sumsOf(v))
+	}
+	if c.BySource {
+		c.visits[personSource{reader, v.Referral}]++
 	}
 }
 
@@ -348,8 +432,9 @@ func (c *counting) addDay(who facts.Who, day analytics.Date) {
 }
 
 func (c *counting) report(paths []string) *Report {
-	r := &Report{From: c.from, To: c.to, Totals: c.pages.Site(), Agents: []agentReaders{},
-		Lines: c.lines, Views: c.views, LeftOut: c.leftOut, Unparsed: c.bad}
+	people := c.confirm()
+	r := &Report{From: c.from, To: c.to, Totals: c.pages.Site(), Humans: c.humans, People: people,
+		Agents: []agentReaders{}, Lines: c.lines, Views: c.views, LeftOut: c.leftOut, Unparsed: c.bad}
 	if c.views == 0 {
 		r.From, r.To = c.Now, c.Now
 	}
@@ -375,11 +460,15 @@ func (c *counting) report(paths []string) *Report {
 			agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
 			c.visitors[i], n, negotiation(int32(i))})
 	}
+	if c.ByAgent {
+		r.Agents = append(r.Agents, c.browsers(negotiation)...)
+	}
 	slices.SortFunc(r.Agents, func(x, y agentReaders) int {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
 			strings.Compare(x.Agent, y.Agent))
 	})
-	r.Classes = classes(r.Agents, c.browsers)
+	r.Classes = classes(r.Agents)
+	r.Sources = c.sources()
 	r.UserAgents = c.userAgents.list()
 	if c.userAgents.dropped {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("there are more than %d user agents: those with few requests are "+
@@ -425,11 +514,11 @@ func once(hash facts.Hash) func(*view, []byte) Reason {
 	}
 }
 
-// Negotiation counts readers whose Accept preferred Markdown; nil where the log lacks the header.
+// Negotiation has the readers whose Accept preferred Markdown; nil where the log lacks the header.
 type Negotiation struct {
-	Markdown *int `json:"markdown_readers,omitempty"`
-	// HTML counts those readers that got HTML at least once.
-	HTML *int `json:"html_readers,omitempty"`
+	Asked *int `json:"markdown_readers,omitempty"`
+	// GotHTML counts those readers that got HTML at least once.
+	GotHTML *int `json:"html_readers,omitempty"`
 }
 
 type askedReader struct {
@@ -438,7 +527,7 @@ type askedReader struct {
 }
 
 // wholeSite stands for all agents together.
-const wholeSite = -1
+const wholeSite = math.MinInt32
 
 // negotiation returns a function from the number of an agent, or wholeSite, to its Negotiation.
 func (c *counting) negotiation() func(agent int32) Negotiation {
@@ -446,11 +535,7 @@ func (c *counting) negotiation() func(agent int32) Negotiation {
 	hasType := slices.ContainsFunc(c.viewers, func(v *Viewer) bool { return v.hasType })
 	markdown, html := map[int32]int{}, map[int32]int{}
 	for _, a := range c.asked {
-		counted := []int32{wholeSite, a.agent}
-		if a.agent < 0 { // it names no agent
-			counted = counted[:1]
-		}
-		for _, agent := range counted {
+		for _, agent := range [...]int32{wholeSite, a.agent} {
 			markdown[agent]++
 			if a.html {
 				html[agent]++
@@ -459,10 +544,10 @@ func (c *counting) negotiation() func(agent int32) Negotiation {
 	}
 	return func(agent int32) (n Negotiation) {
 		if hasAccept {
-			n.Markdown = new(markdown[agent])
+			n.Asked = new(markdown[agent])
 		}
 		if hasAccept && hasType {
-			n.HTML = new(html[agent])
+			n.GotHTML = new(html[agent])
 		}
 		return n
 	}

@@ -25,8 +25,9 @@ type Settings struct {
 	LogProxies string // networks, or names of them
 	Exclude    string // networks, paths, and user agents
 	Assets     string
-	Markdown   string   // agent (or empty) or browser
-	Hosts      []string // of the site, beside those of Projects; in lower case
+	Markdown   string           // agent (or empty) or browser
+	Hosts      []string         // of the site, beside those of Projects; in lower case
+	Humans     analytics.Humans // empty: claimed
 	AgentsFile string
 	RangesDir  string
 }
@@ -40,6 +41,7 @@ type Rules struct {
 	proxies  []netip.Prefix
 	exclude  exclusions
 	assets   assets
+	humans   analytics.Humans
 	fetches  bool            // the site's own script fetches Markdown
 	own      map[string]bool // hosts of the site, without www.
 	agents   *agents.Table
@@ -55,10 +57,11 @@ type host struct {
 // ParseRules reads the settings and the files that they name. The error names every setting that
 // is wrong.
 func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
-	r := &Rules{assets: parseAssets(s.Assets), fetches: s.Markdown == "browser"}
+	r := &Rules{assets: parseAssets(s.Assets), fetches: s.Markdown == "browser",
+		humans: cmp.Or(s.Humans, analytics.Claimed)}
 	if r.fetches {
 		for _, name := range docsifyParts {
-			r.assets.names[name] = isAsset
+			r.assets.add(name)
 		}
 	}
 	var problems []error
@@ -87,7 +90,7 @@ func ParseRules(s Settings, now func() time.Time) (*Rules, error) {
 	check("RANGES_DIR", err)
 	r.proxies, err = parseProxies(s.LogProxies, r.ranges)
 	check("LOG_PROXIES", err)
-	r.exclude, err = parseExclusions(s.Exclude, r.assets)
+	r.exclude, err = parseExclusions(s.Exclude, &r.assets)
 	check("EXCLUDE", err)
 	if !r.fetches && s.Markdown != "" && s.Markdown != "agent" {
 		check("MARKDOWN", fmt.Errorf("%.40q: want agent or browser", s.Markdown))

@@ -20,6 +20,8 @@ const (
 	byAsset       proof = 1 << iota // it fetches a style sheet, script, font or image of the site
 	byNotModified                   // it has a page already
 	byFetchMode                     // it asks for a page with Sec-Fetch-Mode: navigate
+
+	byAny = byAsset | byNotModified | byFetchMode
 )
 
 // seenBits is the size of seen: 256 KiB, so that it stays in the processor's cache.
@@ -39,14 +41,13 @@ func newSeen() *seen { return &seen{seed: maphash.MakeSeed()} }
 func (s *seen) add(l *logs.Line, by proof) (isNew bool) {
 	const day, odd = 24 * 60 * 60, 0x9E3779B97F4A7C15
 	h := maphash.Bytes(s.seed, l.UserAgent) ^ uint64(l.Time/day)<<8 ^ uint64(by)
-	for _, part := range [...][]byte{l.Client, l.Peer, l.Forwarded, l.Host, l.Project, l.Reader} {
-		h *= odd
-		h ^= h >> 32
+	for i, part := range [...][]byte{l.Client, l.Peer, l.Forwarded, l.Host, l.Project, l.Reader} {
 		if len(part) > 0 {
+			h = (h ^ h>>32 + uint64(i)) * odd
 			h ^= maphash.Bytes(s.seed, part)
 		}
 	}
-	h |= 1 // an empty slot is 0
+	h = (h^h>>32)*odd | 1 // an empty slot is 0
 	slot := &s.slots[h>>(64-seenBits)]
 	isNew = *slot != h
 	*slot = h
@@ -55,19 +56,30 @@ func (s *seen) add(l *logs.Line, by proof) (isNew bool) {
 
 // showAsset records that the client of a line fetches what browsers fetch by themselves.
 func (v *Viewer) showAsset(l *logs.Line) {
-	if !v.seen.add(l, byAsset) {
+	v.evidence.assets++
+	if !v.isNew(l, byAsset) {
 		return
 	}
 	if addr, a, why := v.clientOf(l); why == "" && a.agent == nil {
-		v.show(l, addr, a, nil)
+		v.show(l, addr, a, nil, byAsset)
 	}
 }
 
+// isNew reports whether the evidence of a line may be unknown.
+func (v *Viewer) isNew(l *logs.Line, by proof) bool {
+	if !v.byProof {
+		by = byAny
+	}
+	return v.seen.add(l, by)
+}
+
 // showPage records evidence in the view of a page by a browser.
-func (v *Viewer) showPage(l *logs.Line, page *view, addr netip.Addr, a matchedAgent) {
-	if string(l.FetchMode) == "navigate" && v.seen.add(l, byFetchMode) ||
-		l.Status == http.StatusNotModified && !v.proxied && v.seen.add(l, byNotModified) {
-		v.show(l, addr, a, page)
+func (v *Viewer) showPage(l *logs.Line, page *view, addr netip.Addr, a *matchedAgent) {
+	if string(l.FetchMode) == "navigate" && v.isNew(l, byFetchMode) {
+		v.show(l, addr, a, page, byFetchMode)
+	}
+	if l.Status == http.StatusNotModified && !v.proxied && v.isNew(l, byNotModified) {
+		v.show(l, addr, a, page, byNotModified)
 	}
 }
 
@@ -77,7 +89,7 @@ func (v *Viewer) showBefore(l *logs.Line, out *view) {
 		return
 	}
 	t, why := v.locate(l, out)
-	if t.proof {
+	if t == proofTarget {
 		v.showAsset(l)
 	}
 	if why != "" {
@@ -89,7 +101,7 @@ func (v *Viewer) showBefore(l *logs.Line, out *view) {
 }
 
 // show records the evidence of a client for all projects of the host. page is its view, if there is one.
-func (v *Viewer) show(l *logs.Line, addr netip.Addr, a matchedAgent, page *view) {
+func (v *Viewer) show(l *logs.Line, addr netip.Addr, a *matchedAgent, page *view, by proof) {
 	_, network := networkOf(addr)
 	for _, project := range v.projectsOf(l) {
 		out := view{Day: analytics.DateOf(time.Unix(l.Time, 0)), Project: project}
@@ -99,6 +111,7 @@ func (v *Viewer) show(l *logs.Line, addr netip.Addr, a matchedAgent, page *view)
 			continue
 		}
 		v.shown = append(v.shown, facts.Shown{Readers: out.Readers, Day: out.Day, Project: project})
+		v.proofs = append(v.proofs, by)
 	}
 }
 

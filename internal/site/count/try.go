@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -22,10 +24,12 @@ type Tried struct {
 	Oldest, Newest time.Time
 	Hosts          map[string]int // lines by host without its port; others are no names
 	Accept         bool           // whether a line has the header
+	People         People
 	Findings       []Finding
 
 	forms           map[string]int // lines by the name of their form
 	viewer          *Viewer
+	readers         map[[2]uint64]proof // those that call themselves browsers, with their proofs
 	evidence        Evidence
 	rules           *Rules
 	markdown, other int // views by browsers of Markdown, by path, and of other pages
@@ -57,7 +61,8 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 	parser := r.Parser()
 	future := (analytics.DateOf(now()) + 2).Time().Unix()
 	t.viewer = NewViewer(r, NewVocabulary(), 0, future)
-	t.viewer.Fixed, t.viewer.Future, t.viewer.Identify = 0, future, func(*view, []byte) Reason { return "" }
+	t.viewer.Fixed, t.viewer.Future, t.viewer.Identify = 0, future, once(facts.ForgottenHash())
+	t.viewer.byProof, t.readers = true, map[[2]uint64]proof{}
 	f, err := logs.NewFollower([]logs.Source{source}, nil, logs.FollowOptions{Now: now})
 	if err != nil {
 		return t, err
@@ -85,6 +90,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 		}
 	}
 	t.Findings = r.Findings(t.evidence, 1)
+	t.People = peopleOf(maps.Values(t.readers), t.evidence)
 	for form, n := range t.forms {
 		if most := t.forms[t.Format]; n > most || n == most && form < t.Format {
 			t.Format = form
@@ -145,6 +151,14 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 func (t *Tried) parse(parser *logs.Parser, text []byte) {
 	b := t.viewer.Batch(parser, logs.Lines{Text: text, First: 1, Fields: parser.Fields()})
 	t.evidence.Add(b.Evidence)
+	for _, v := range b.Views {
+		if v.Agent == facts.Browser && v.Kind == facts.Human {
+			t.readers[v.Readers] |= isPerson
+		}
+	}
+	for i, s := range b.Shown {
+		t.readers[s.Readers] |= b.proofs[i]
+	}
 	b.Free()
 	var l logs.Line
 	for line := range bytes.Lines(text) {
@@ -181,8 +195,8 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 func (t *Tried) view(l *logs.Line) {
 	isView := string(l.Method) == "GET" && (l.Status >= 200 && l.Status <= 299 || l.Status == 304)
 	path := pathOf(l.Target)
-	if !isView || len(path) == 0 || t.rules.assets.kindOf(path) != isPage || t.rules.agents.Match(string(l.UserAgent)) != nil ||
-		prefersMarkdown(string(l.Accept)) {
+	if !isView || len(path) == 0 || t.rules.assets.kindOf(path) != isPage ||
+		t.rules.agents.Match(string(l.UserAgent)) != nil || prefersMarkdown(string(l.Accept)) {
 		return
 	}
 	if _, markdown := pageOf(path); markdown {

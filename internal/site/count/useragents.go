@@ -92,15 +92,16 @@ type ClassReaders struct {
 	Requests int          `json:"requests"`
 }
 
-// classes adds up agents by class, and browsers under their name.
-func classes(all []agentReaders, browsers ClassReaders) (out []ClassReaders) {
-	if browsers.Requests > 0 {
-		out = append(out, browsers)
-	}
+// classes adds up agents by class, and people under the names that they have as agents.
+func classes(all []agentReaders) (out []ClassReaders) {
 	for _, a := range all {
-		i := slices.IndexFunc(out, func(c ClassReaders) bool { return c.Class == a.Class })
+		class := a.Class
+		if class == agents.Browser.Class {
+			class = agents.Class(a.Agent)
+		}
+		i := slices.IndexFunc(out, func(c ClassReaders) bool { return c.Class == class })
 		if i < 0 {
-			i, out = len(out), append(out, ClassReaders{Class: a.Class})
+			i, out = len(out), append(out, ClassReaders{Class: class})
 		}
 		out[i].Visitors += a.Visitors
 		out[i].Requests += a.Requests

@@ -67,6 +67,9 @@ type Viewer struct {
 	missed []view
 	shown  []facts.Shown
 	seen   *seen
+	// proofs has the kind of each evidence, of which byProof wants all kinds.
+	proofs  []proof
+	byProof bool
 	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
 	negotiated []negotiated
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
@@ -79,10 +82,10 @@ type Viewer struct {
 
 	// byUserAgent keeps the client of the present line in last.
 	byUserAgent bool
-	last        matchedAgent
+	last        *matchedAgent
 
-	targets map[string]target
-	clients map[string]matchedAgent
+	targets map[string]*target
+	clients map[string]*matchedAgent
 	accepts map[string]bool
 	sources []int32  // the numbers of sources by their index; -1: not yet known
 	current view     // of the present line; a local variable would be on the heap
@@ -93,14 +96,15 @@ type Viewer struct {
 }
 
 type target struct {
-	path     string // the key in the cache
 	page     string
 	markdown bool
 	asset    bool
-	proof    bool
 	excluded bool
 	number   int32 // of the page in the only project, -1 if not yet known
 }
+
+// proofTarget stands for all targets that browsers fetch by themselves to show a page.
+var proofTarget = &target{asset: true}
 
 type matchedAgent struct {
 	text     string // the user agent
@@ -117,7 +121,7 @@ const maxCached = 1 << 15
 func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, ShownFrom: from, Fixed: -1, Several: len(r.projects) > 0,
 		Future:  math.MaxInt64,
-		targets: map[string]target{}, clients: map[string]matchedAgent{}, accepts: map[string]bool{},
+		targets: map[string]*target{}, clients: map[string]*matchedAgent{}, accepts: map[string]bool{},
 		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources()))}
 }
 
@@ -161,7 +165,7 @@ func (v *Viewer) view(l *logs.Line) Reason {
 	}
 	t, why := v.locate(l, out)
 	if why != "" {
-		if t.proof {
+		if t == proofTarget {
 			v.showAsset(l)
 		}
 		return why
@@ -188,7 +192,6 @@ func (v *Viewer) view(l *logs.Line) Reason {
 		var isOther bool
 		if out.Page, isOther = v.words.page(pageName{project: out.Project, path: t.page}, client); !isOther {
 			t.number = out.Page
-			v.targets[t.path] = t
 		}
 	}
 	return ""
@@ -217,28 +220,30 @@ func (v *Viewer) isAgain(l *logs.Line, missed bool) bool {
 }
 
 // locate sets the day and project of a line, and returns its target.
-func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
+func (v *Viewer) locate(l *logs.Line, out *view) (t *target, why Reason) {
 	path := pathOf(l.Target)
 	path, isPayload := pageOfPayload(l.Target, path)
 	switch {
 	case isPayload && (len(path) == 0 || l.Prefetch || !l.Script):
-		return t, Prefetch
+		return nil, Prefetch
 	case len(path) == 0:
-		return t, Asset
+		return nil, Asset
 	}
-	if kind := v.assets.kindOf(path); kind != isPage {
-		t.proof = kind == isProof
-		return t, Asset
+	switch v.assets.kindOf(path) {
+	case isAsset:
+		return nil, Asset
+	case isProof:
+		return proofTarget, Asset
 	}
 	if l.Prefetch {
-		return t, Prefetch
+		return nil, Prefetch
 	}
-	t = cached(v.targets, path, func(text string) target {
+	t = cached(v.targets, path, func(text string) *target {
 		page, markdown := pageOf([]byte(text))
 		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
 			page = cmp.Or(folder, "/")
 		}
-		return target{path: text, page: page, markdown: markdown,
+		return &target{page: page, markdown: markdown,
 			asset: v.assets.haveFolder(text), excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
 	if t.asset {
@@ -255,8 +260,8 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t target, why Reason) {
 	return t, ""
 }
 
-// miss records a line with a path that is missed or redirected, if the path could name a page and an agent asked for it:
-// once for the reader and once for the reader's network, because a path that a single network asks for is not shown.
+// miss records a line with a path that is missed or redirected, if the path could name a page and an agent asked for
+// it: once for the reader and once for the reader's network, because a path that a single network asks for is not shown.
 func (v *Viewer) miss(l *logs.Line, kind uint8) {
 	out := newView(l)
 	t, why := v.locate(l, &out)
@@ -321,8 +326,12 @@ func (v *Viewer) event(l *logs.Line, out *view) Reason {
 		out.Referral = v.source(l)
 	}
 	why := v.reader(out, []byte("event"), l.Reader)
-	if why == "" && l.Shown && v.seen.add(l, byAsset) {
+	if l.Shown {
+		v.evidence.assets++
+	}
+	if why == "" && l.Shown && v.isNew(l, byAsset) {
 		v.shown = append(v.shown, facts.Shown{Readers: out.Readers, Day: out.Day, Project: out.Project})
+		v.proofs = append(v.proofs, byAsset)
 	}
 	return why
 }
@@ -373,8 +382,8 @@ func (v *Viewer) source(l *logs.Line) int32 {
 	return *number
 }
 
-// isMarkdown reports whether an answer is Markdown: by its Content-Type if that says so, else if the client asks for it.
-// A server may name another type for a file of Markdown.
+// isMarkdown reports whether an answer is Markdown: by its Content-Type if that says so, else if the client asks for
+// it. A server may name another type for a file of Markdown.
 func (v *Viewer) isMarkdown(l *logs.Line, a *agents.Agent, asks, byPath bool) bool {
 	media, _, _ := bytes.Cut(l.Type, []byte(";"))
 	switch string(bytes.ToLower(bytes.TrimSpace(media))) {
@@ -389,7 +398,7 @@ func (v *Viewer) isMarkdown(l *logs.Line, a *agents.Agent, asks, byPath bool) bo
 }
 
 // clientOf returns the address and the agent of a line, unless it counts nowhere.
-func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Reason) {
+func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a *matchedAgent, why Reason) {
 	addr, ok := v.client(l)
 	if !ok {
 		return addr, a, Client
@@ -405,9 +414,9 @@ func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a matchedAgent, why Re
 }
 
 // agentOf returns the agent that a user agent names.
-func (v *Viewer) agentOf(userAgent []byte) matchedAgent {
-	return cached(v.clients, userAgent, func(text string) matchedAgent {
-		a := matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
+func (v *Viewer) agentOf(userAgent []byte) *matchedAgent {
+	return cached(v.clients, userAgent, func(text string) *matchedAgent {
+		a := &matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
 			digest: sha256.Sum256([]byte(text))}
 		if a.agent != nil {
 			a.number = v.words.agents.number(agentName{a.agent.Token, a.agent.Class, a.agent.Hosted}, nil)

@@ -289,13 +289,13 @@ func shownAgents(r *Report) string {
 		for _, a := range r.Agents {
 			if a.Agent == who.agent && visitors[i-1].agent != who.agent {
 				fmt.Fprintf(&out, "%s: %d, %d requests, asked %d, got HTML %d\n", a.Agent, a.Visitors, a.Requests,
-					number(a.Markdown), number(a.HTML))
+					number(a.Asked), number(a.GotHTML))
 			}
 		}
 	}
 	if len(r.Agents) != strings.Count(out.String(), "\n") {
 		fmt.Fprintf(&out, "%+v\n", r.Agents)
 	}
-	fmt.Fprintf(&out, "asked %d, got HTML %d\n", number(r.Markdown), number(r.HTML))
+	fmt.Fprintf(&out, "asked %d, got HTML %d\n", number(r.Asked), number(r.GotHTML))
 	return out.String()
 }

@@ -25,7 +25,6 @@ type Agents = Answer[[]analytics.AgentRow, analytics.AgentRow]
 const (
 	networkGroup = iota
 	browserGroup
-	unconfirmedGroup // browsers without evidence, as far as they are people
 	firstNamed
 )
 
@@ -42,7 +41,7 @@ func (s *Store) CountAgents(
 	if err != nil {
 		return a, err
 	}
-	groups, named := groupsOf(all, mode)
+	groups, named := groupsOf(all)
 	site, cells, err := s.tally(ctx, w, len(named), func(stripe int, t *tally) error {
 		return agentsOf(w, stripe, groups, t)
 	})
@@ -50,7 +49,7 @@ func (s *Store) CountAgents(
 		return Agents{}, err
 	}
 	for _, c := range site {
-		a.Totals = append(a.Totals, named[c.group].row("", c.kind, c))
+		a.Totals = append(a.Totals, named[c.group].row("", c, mode))
 	}
 	var missed [][]cell // by path
 	for i := 0; i < len(cells); {
@@ -62,14 +61,14 @@ func (s *Store) CountAgents(
 			missed = append(missed, own)
 		} else {
 			for _, c := range own {
-				a.Rows = append(a.Rows, named[c.group].row(w.names[c.page], c.kind, c))
+				a.Rows = append(a.Rows, named[c.group].row(w.names[c.page], c, mode))
 			}
 		}
 		i = end
 	}
 	for _, own := range mostMissed(missed, w.names) {
 		for _, c := range own[1:] {
-			a.Rows = append(a.Rows, named[c.group].row(w.names[c.page], c.kind, c))
+			a.Rows = append(a.Rows, named[c.group].row(w.names[c.page], c, mode))
 		}
 	}
 	slices.SortFunc(a.Totals, analytics.AgentRow.Compare)
@@ -98,44 +97,43 @@ func mostMissed(paths [][]cell, names []string) [][]cell {
 type groupName struct {
 	token string
 	class agents.Class
-	human analytics.Audience // of people
 }
 
 // row returns the row of a cell.
-func (n groupName) row(path string, kind uint8, c cell) analytics.AgentRow {
-	if n.class == agents.Browser.Class && kind != Human {
-		n.token, n.class = agents.Unnamed.Token, agents.Unnamed.Class
+func (n groupName) row(path string, c cell, mode analytics.Humans) analytics.AgentRow {
+	if n.token == "" {
+		of := agents.Unnamed
+		switch c.kind {
+		case Human:
+			of = agents.Browser
+		case unconfirmed:
+			of = agents.Unconfirmed
+		}
+		n = groupName{of.Token, of.Class}
 	}
-	var audience analytics.Audience
-	switch kind {
-	case Human:
-		audience = n.human
-	case AI:
-		audience = analytics.AI
-	case Neither:
-		audience = agents.Neither
-	default: // tools are kept as far as they ask for Markdown
-		audience = agents.Audience(&agents.Agent{Class: n.class}, true)
+	r := analytics.AgentRow{Path: path, Agent: n.token, Class: string(n.class), Audience: agents.Neither,
+		Found: c.kind != Missed, Visitors: c.visitors, Requests: c.requests, Markdown: c.markdown, Bytes: c.bytes}
+	switch {
+	case c.kind == Human, c.kind == unconfirmed && mode != analytics.Confirmed:
+		r.Audience = analytics.Human
+	case c.kind == AI:
+		r.Audience = analytics.AI
+	case c.kind == Missed: // tools are kept as far as they ask for Markdown
+		r.Audience = agents.Audience(&agents.Agent{Class: n.class}, true)
 	}
-	return analytics.AgentRow{Path: path, Agent: n.token, Class: string(n.class), Audience: audience,
-		Found: kind != Missed, Visitors: c.visitors, Requests: c.requests, Markdown: c.markdown, Bytes: c.bytes}
+	return r
 }
 
 // groupsOf returns the group of each agent, by its number and 2, and how each group is shown: agents of
 // one name are one, of the class that the name has had last.
-func groupsOf(all []Agent, mode analytics.Humans) (groups []int32, named []groupName) {
+func groupsOf(all []Agent) (groups []int32, named []groupName) {
 	groups, named = []int32{networkGroup, browserGroup}, make([]groupName, firstNamed)
-	named[browserGroup] = groupName{analytics.BrowserAgent, agents.Browser.Class, analytics.Human}
-	named[unconfirmedGroup] = groupName{analytics.UnconfirmedAgent, agents.Browser.Class, analytics.Human}
-	if mode == analytics.Confirmed {
-		named[unconfirmedGroup].human = agents.Neither
-	}
 	of := map[string]int32{}
 	for _, a := range all {
 		group, known := of[a.Token]
 		if !known {
 			group = int32(len(named))
-			of[a.Token], named = group, append(named, groupName{token: a.Token, human: analytics.Human})
+			of[a.Token], named = group, append(named, groupName{token: a.Token})
 		}
 		named[group].class = agents.Class(a.Class)
 		groups = append(groups, group)
@@ -144,27 +142,25 @@ func groupsOf(all []Agent, mode analytics.Humans) (groups []int32, named []group
 }
 
 func agentsOf(w *window, stripe int, groups []int32, t *tally) error {
-	// place is the index of the cell of a group and kind. Only people are confirmed.
-	place := func(group int32, kind uint8) int {
-		if group == unconfirmedGroup && kind != Human {
-			group = browserGroup
-		}
-		return int(group)*kinds + int(kind)
-	}
-	var groupOf []int32 // by number of the reader
+	// places has for each reader, by number, where the cells of its group begin, and whether it is unconfirmed: place<<1 | 1.
+	var places []int32
 	numbers, err := number(w, stripe, groups, func(r numbered) {
-		if r.group == browserGroup && !r.shown {
-			r.group = unconfirmedGroup
+		place := r.group * kinds
+		for kind := range int32(Missed) {
+			t.site[place+kind].visitors += int64(r.kinds >> kind & 1)
 		}
-		groupOf = append(groupOf, r.group)
-		for kind := range uint8(Missed) {
-			t.site[place(r.group, kind)].visitors += int64(r.kinds >> kind & 1)
+		place <<= 1
+		if r.group == browserGroup && r.kinds>>Human&1 != 0 && !r.shown {
+			t.site[browserGroup*kinds+Human].visitors--
+			t.site[browserGroup*kinds+unconfirmed].visitors++
+			place |= 1
 		}
+		places = append(places, place)
 	})
 	if err != nil {
 		return err
 	}
-	seen := make([]uint64, len(groupOf)) // by number of the reader: round<<kinds and the kinds seen in it
+	seen := make([]uint64, len(places)) // by number of the reader: round<<kinds and the kinds seen in it
 	round := uint64(1)
 	return eachPage(w.days, stripe, numbers, func(numbers []uint32, p *pages) {
 		p.each(func(f fact) {
@@ -172,7 +168,11 @@ func agentsOf(w *window, stripe int, groups []int32, t *tally) error {
 			if kind == Redirected {
 				return
 			}
-			c := t.add(place(groupOf[reader], kind), &f)
+			place := int(places[reader]>>1) + int(kind)
+			if kind == Human {
+				place += int(places[reader]&1) * (unconfirmed - Human)
+			}
+			c := t.add(place, &f)
 			if seen[reader]>>kinds != round {
 				seen[reader] = round << kinds
 			}

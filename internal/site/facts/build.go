@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// entry is a fact with the id of its reader, or evidence: its agent is a day, as in segments.
+// entry is a fact with the id of its reader, or evidence: its agent says a day.
 type entry struct {
 	id       uint64
 	bytes    int64

@@ -174,7 +174,7 @@ func partsOf(b *Batch) map[part]func(i int) []entry {
 			first := (EpochOf(of.day) - 1 + Epoch(i)).From()
 			all := make([]entry, len(shown))
 			for k, v := range shown {
-				all[k] = entry{id: v.Readers[i], agent: int32(v.Day - first)}
+				all[k] = entry{id: v.Readers[i], agent: agentOfDay(int32(v.Day - first))}
 			}
 			return all
 		}

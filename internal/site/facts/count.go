@@ -62,9 +62,9 @@ func (s *Store) CountVisitors(
 // window has the open segments of some days of a project in one epoch.
 type window struct {
 	days []*opened
-	// evidence is of the epoch, and below the first day, as evidence has it, from which on it does not count.
+	// evidence is of the epoch. It counts if it is of a day before this one, counted from the first of the epoch.
 	evidence []*opened
-	below    int32
+	before   int32
 	// confirms: the window has the evidence.
 	confirms bool
 	names    []string // of pages
@@ -84,7 +84,7 @@ func (s *Store) openWindow(
 	if err != nil {
 		return nil, err
 	}
-	w := &window{below: int32(to - epoch.From()), confirms: evidence}
+	w := &window{before: int32(to - epoch.From()), confirms: evidence}
 	for _, o := range all {
 		if o.evidence {
 			w.evidence = append(w.evidence, o)
@@ -280,7 +280,7 @@ func number(w *window, stripe int, groups []int32, each func(numbered)) (numbers
 			}
 			if r.kinds>>Human&1 != 0 {
 				for _, of := range evidence {
-					r.shown = of.has(id, w.below) || r.shown
+					r.shown = of.has(id, w.before) || r.shown
 				}
 			}
 			each(r)
@@ -370,7 +370,7 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 				return err
 			}
 			for _, e := range all {
-				first := o.epoch.From() + analytics.Date(e.agent)
+				first := o.epoch.From() + analytics.Date(e.agent-agentOfDay(0))
 				if known := shown[e.id]; known == nil || first < *known {
 					shown[e.id] = &first
 				}

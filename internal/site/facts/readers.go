@@ -92,6 +92,23 @@ func (c *Counter) Part(i int) analytics.Totals {
 	return c.scratch.Totals()
 }
 
+// Keep drops the readers that keep refuses.
+func (c *Counter) Keep(keep func(Who) bool) {
+	drop := func(who Who) bool { return !keep(who) }
+	var site readerSet
+	for reader, mark := range c.site.marks {
+		for kind := range Who(2) {
+			if who := Who(reader)<<1 | kind; mark&(1<<kind) != 0 && keep(who) {
+				site.Add(who)
+			}
+		}
+	}
+	c.site = site
+	for i := range c.parts {
+		c.parts[i] = slices.DeleteFunc(c.parts[i], drop)
+	}
+}
+
 // Rows returns the parts that have readers, by total from the largest, then by path.
 func (c *Counter) Rows(paths []string) (rows []analytics.Row) {
 	for i := range min(len(paths), len(c.parts)) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -29,8 +30,7 @@ import (
 //	         each a reader of this stripe (varint: delta<<2 | differs<<1 | more), requests-2 if more, and if differs
 //	         a signed varint: bytes less expected bytes, see [expected]
 //
-// Evidence has readers alone. The agent of each is the day of its first evidence, counted from the first day of the
-// epoch.
+// Evidence has readers alone. The agent of each says the day of its first evidence: see [agentOfDay].
 //
 // Numbers are little-endian.
 const (
@@ -348,10 +348,13 @@ func (o *opened) readFooter() error {
 type stream struct {
 	of      *opened
 	at, end int64
-	block   []byte
+	block   *[]byte // of blocks
 	rest    []byte
 	err     error
 }
+
+// blocks are buffers that streams have read to their ends.
+var blocks = sync.Pool{New: func() any { return new([]byte) }}
 
 func (o *opened) section(i int) *stream {
 	from := int64(0)
@@ -367,29 +370,44 @@ func (s *stream) more() bool {
 		return true
 	}
 	if s.err != nil || s.at == s.end {
+		if s.block != nil {
+			blocks.Put(s.block)
+			s.block, s.rest = nil, nil
+		}
 		return false
 	}
-	var head [frame]byte
-	if _, err := s.of.file.ReadAt(head[:], s.at); err != nil {
+	if s.block == nil {
+		s.block = blocks.Get().(*[]byte)
+	}
+	block := slices.Grow((*s.block)[:0], frame+blockSize)
+	*s.block = block
+	block = block[:min(s.end-s.at, frame+blockSize)] // the rest of most
+	if _, err := s.of.file.ReadAt(block, s.at); err != nil {
 		s.err = unreadable(s.of, err)
 		return false
 	}
-	n := int64(binary.LittleEndian.Uint32(head[:]))
+	n := int64(0)
+	if len(block) >= frame {
+		n = int64(binary.LittleEndian.Uint32(block))
+	}
 	if n == 0 || n > maxBlock || s.at+frame+n > s.end {
 		s.err = s.of.damaged("block")
 		return false
 	}
-	s.block = slices.Grow(s.block[:0], int(n))[:n]
-	if _, err := s.of.file.ReadAt(s.block, s.at+frame); err != nil {
-		s.err = unreadable(s.of, err)
-		return false
+	if read := len(block); frame+int(n) > read {
+		block = slices.Grow(block, frame+int(n)-read)[:frame+n]
+		*s.block = block
+		if _, err := s.of.file.ReadAt(block[read:], s.at+int64(read)); err != nil {
+			s.err = unreadable(s.of, err)
+			return false
+		}
 	}
-	if crc32.Checksum(s.block, table32) != binary.LittleEndian.Uint32(head[4:]) {
-		s.err = s.of.damaged("checksum")
+	s.rest = block[frame : frame+n]
+	if crc32.Checksum(s.rest, table32) != binary.LittleEndian.Uint32(block[4:]) {
+		s.err, s.rest = s.of.damaged("checksum"), nil
 		return false
 	}
 	s.at += frame + n
-	s.rest = s.block
 	return true
 }
 
@@ -454,65 +472,58 @@ func (p *pages) next() {
 
 // each calls do with the facts of the present page.
 func (p *pages) each(do func(f fact)) {
+	rest := p.rest // a variable is faster
 	each := int64(Unsaid)
-	for follows := true; follows; {
-		if !p.more() {
-			p.fail("facts")
-			return
-		}
-		head, left := p.uvarint(), p.uvarint()
-		follows = head&1 != 0
+	for follows := uint64(1); follows != 0; {
+		head, size := uvarint(rest)
+		left, n := uvarint(rest[max(size, 0):])
+		follows = head & 1
 		f := fact{category: category(head >> 1)}
-		if head>>1 > math.MaxUint32 || f.category.kind() > Redirected || left == 0 {
+		if size <= 0 || n <= 0 || head>>1 > math.MaxUint32 || f.category.kind() > Redirected {
 			p.fail("category")
 			return
 		}
+		rest = rest[size+n:]
 		last := uint64(0)
-		for left > 0 {
-			if !p.more() {
-				p.fail("facts")
+		for ; left > 0; left-- {
+			if len(rest) == 0 {
+				if p.rest = nil; !p.more() {
+					p.fail("facts")
+					return
+				}
+				rest = p.rest
+			}
+			head, size := uvarint(rest)
+			requests, value := uint64(1), each+1
+			if head&1 != 0 {
+				more, n := uvarint(rest[size:])
+				if n <= 0 || more > maxRequests-2 {
+					p.fail("requests")
+					return
+				}
+				requests, size = more+2, size+n
+				value = expected(each, uint32(requests))
+			}
+			if head&2 != 0 {
+				differs, n := binary.Varint(rest[size:])
+				value += differs
+				if n <= 0 || value < 0 {
+					p.fail("bytes")
+					return
+				}
+				size += n
+				each = eachOf(value-1, uint32(requests))
+			}
+			if last += head >> 2; size <= 0 || last >= uint64(p.readers) {
+				p.fail("reader of a page")
 				return
 			}
-			rest := p.rest // a variable is faster
-			for ; left > 0 && len(rest) > 0; left-- {
-				head, size := uvarint(rest)
-				requests, value := uint64(1), each+1
-				if head&3 != 0 {
-					if head&1 != 0 {
-						more, n := binary.Uvarint(rest[size:])
-						if n <= 0 || more > maxRequests-2 {
-							p.fail("number")
-							return
-						}
-						requests, size = more+2, size+n
-						value = expected(each, uint32(requests))
-					}
-					if head&2 != 0 {
-						differs, n := binary.Varint(rest[size:])
-						value += differs
-						if n <= 0 || value < 0 {
-							p.fail("bytes")
-							return
-						}
-						size += n
-						each = eachOf(value-1, uint32(requests))
-					}
-				}
-				if size <= 0 {
-					p.fail("number")
-					return
-				}
-				rest = rest[size:]
-				if last += head >> 2; last >= uint64(p.readers) {
-					p.fail("reader of a page")
-					return
-				}
-				f.reader, f.requests, f.bytes = uint32(last), uint32(requests), value-1
-				do(f)
-			}
-			p.rest = rest
+			rest = rest[size:]
+			f.reader, f.requests, f.bytes = uint32(last), uint32(requests), value-1
+			do(f)
 		}
 	}
+	p.rest = rest
 }
 
 // pages returns the pages of a stripe that has so many readers.
@@ -560,29 +571,35 @@ func (r *readers) until(last uint64, do func(reader)) {
 	}
 }
 
-// has reports whether a reader is among those of the segment with an agent below one. Each call asks for the same reader
-// as the call before, or for one with a greater id.
-func (r *readers) has(id uint64, below int32) bool {
-	limit := uint64(below+2) << 3
+// has reports whether a reader has evidence of a day before one, both counted from the first day of the epoch. Each call
+// asks for the same reader as the call before, or for one with a greater id.
+func (r *readers) has(id uint64, before int32) bool {
+	const (
+		size = 8 + 2     // of an entry: see agentOfDay
+		skip = 16 * size // most readers of a long epoch are not of the window
+	)
 	for r.more() {
 		rest := r.rest // a variable is faster
-		for len(rest) > 8 {
+		for len(rest) >= skip+size && binary.LittleEndian.Uint64(rest[skip:]) < id {
+			rest = rest[skip:]
+		}
+		for ; len(rest) >= size; rest = rest[size:] {
 			if at := binary.LittleEndian.Uint64(rest); at >= id {
 				r.rest = rest
-				v, size := uvarint(rest[8:])
-				return at == id && size > 0 && v < limit
+				v, n := uvarint(rest[8:])
+				return at == id && n == size-8 && int32(v>>3)-2 < agentOfDay(before)
 			}
-			size := 9 + int(rest[8]>>7) // the number of a day has at most two bytes
-			rest = rest[min(size, len(rest)):]
 		}
-		if len(rest) > 0 {
-			r.fail("reader")
-			return false
+		if r.rest = nil; len(rest) > 0 {
+			r.fail("evidence")
 		}
-		r.rest = nil
 	}
 	return false
 }
+
+// agentOfDay is the agent of a reader whose evidence begins on a day of the epoch, counted from its first. It makes
+// all entries of evidence equally long.
+func agentOfDay(day int32) int32 { return day + 14 }
 
 // end returns what was wrong with the readers, once the last of the stripe was asked for.
 func (r *readers) end() error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
 )
 
 // Sources are the people whom each source has brought to the site and to each path, in the order of
@@ -15,12 +16,6 @@ type Sources = Answer[[]analytics.SourceRow, analytics.SourceRow]
 
 // Views are the requests for pages of the site and for each page: by total from the largest, then by path.
 type Views = Answer[analytics.Totals, analytics.ViewRow]
-
-// The kinds of people in the cells of sources.
-const (
-	confirmed   = 0
-	unconfirmed = 1
-)
 
 // CountSources counts the people whom each source has brought, in days as [Store.CountVisitors] wants them. The mode
 // changes nothing: people with and without evidence are apart.
@@ -55,9 +50,9 @@ func (s *Store) CountSources(
 		return a, err
 	}
 	row := func(path string, c cell) analytics.SourceRow {
-		agent := analytics.BrowserAgent
+		agent := agents.Browser.Token
 		if c.kind == unconfirmed {
-			agent = analytics.UnconfirmedAgent
+			agent = agents.Unconfirmed.Token
 		}
 		return analytics.SourceRow{Path: path, Source: sources[c.group].Name, Class: sources[c.group].Class, Agent: agent,
 			Visitors: c.visitors, Requests: c.requests}
@@ -77,7 +72,7 @@ func (s *Store) CountSources(
 func sourcesOf(w *window, stripe int, groups []int32, sources int, t *tally) (err error) {
 	var kindOf []uint8 // by number of the reader
 	numbers, err := number(w, stripe, nil, func(r numbered) {
-		kind := uint8(confirmed)
+		kind := uint8(Human)
 		if !r.shown {
 			kind = unconfirmed
 		}

@@ -6,8 +6,11 @@ import (
 	"slices"
 )
 
-// kinds is how many kinds a tally tells apart.
-const kinds = Missed + 1
+// Kinds of cells: those of facts, but people without evidence are apart.
+const (
+	unconfirmed = Redirected + 1
+	kinds       = unconfirmed + 1
+)
 
 // cell is the readers of one group and kind, of one page, and what they got.
 type cell struct {

@@ -73,7 +73,7 @@ const (
 func withoutParts(text []byte) int {
 	end := len(text)
 	var isWhole [256]bool // the last line of a stream
-	for at, n := len(text), 0; at > 0 && n < maxBetween && !(isWhole['o'] && isWhole['e']); n++ {
+	for at, n := len(text), 0; at > 0 && n < maxBetween && (!isWhole['o'] || !isWhole['e']); n++ {
 		begin := bytes.LastIndexByte(text[:at-1], '\n') + 1
 		e, ok := outermost(text[begin : at-1])
 		switch {

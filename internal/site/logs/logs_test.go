@@ -471,6 +471,21 @@ func TestArrays(t *testing.T) {
 				t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 			}
 		}
+		for size := 1; size < 6; size++ { // a reader that gives nothing would be read for ever
+			r, err := Decompress(strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []byte
+			for i := 0; err == nil && i < 1000; i++ {
+				n, buf := 0, make([]byte, size)
+				n, err = r.Read(buf)
+				got = append(got, buf[:n]...)
+			}
+			if !errors.Is(err, io.EOF) || string(got) != want {
+				t.Errorf("%d bytes of %q: %q, %v; want %q", size, text, got, err, want)
+			}
+		}
 	}
 }
 

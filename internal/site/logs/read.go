@@ -103,13 +103,18 @@ type objects struct {
 	in                  *bufio.Reader
 	depth               int
 	isQuoted, isEscaped bool
+	isEnded             bool // the line end after an object is yet to come
 }
 
 func (o *objects) Read(p []byte) (n int, err error) {
-	for n == 0 && err == nil && len(p) > 1 {
+	if o.isEnded && len(p) > 0 {
+		o.isEnded = false
+		return copy(p, "\n"), nil
+	}
+	for n == 0 && err == nil && len(p) > 0 {
 		var text []byte
 		if text, err = o.in.Peek(1); len(text) > 0 {
-			text, _ = o.in.Peek(min(o.in.Buffered(), len(p)/2)) // an object's end is two bytes
+			text, _ = o.in.Peek(min(o.in.Buffered(), (len(p)+1)/2)) // an object's end is two bytes
 			for _, c := range text {
 				n += o.next(p[n:], c)
 			}
@@ -135,6 +140,7 @@ func (o *objects) next(p []byte, c byte) int {
 		return 0
 	case c == '}':
 		if o.depth--; o.depth == 0 {
+			o.isEnded = len(p) == 1
 			return copy(p, "}\n")
 		}
 	case c == '\n' || c == '\r':

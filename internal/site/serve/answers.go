@@ -44,8 +44,10 @@ const (
 
 // reports are the reports of a site.
 var reports = map[analytics.Report]report{
-	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors, api.NewPage),
-	analytics.AgentsReport:   newReport((*facts.Store).CountAgents, api.NewAgentsPage),
+	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors),
+	analytics.AgentsReport:   newReport((*facts.Store).CountAgents),
+	analytics.SourcesReport:  newReport((*facts.Store).CountSources),
+	analytics.ViewsReport:    newReport((*facts.Store).CountViews),
 }
 
 // report returns answers: an empty one, from the facts, and from a text that was kept.
@@ -57,19 +59,18 @@ type report struct {
 
 // content is the answer of a report. It never changes.
 type content interface {
-	page(limit, offset int, dataFrom *analytics.Date) any
+	page(limit, offset int, dataFrom *analytics.Date, humans analytics.Humans) any
 	write(*json.Encoder) error
 	rows() int
 	bytes() int
 }
 
-// newReport returns the report that counts facts and makes pages of the answer.
-func newReport[T, R, P any](
+// newReport returns the report that counts facts.
+func newReport[T any, R analytics.RowType](
 	count func(_ *facts.Store, _ context.Context, project string, from, to analytics.Date,
-		mode analytics.Humans) (facts.Answer[T, R], error),
-	page func(totals T, rows []R, limit, offset int, dataFrom *analytics.Date) P,
+		humans analytics.Humans) (facts.Answer[T, R], error),
 ) report {
-	with := func(a facts.Answer[T, R]) content { return &contentOf[T, R, P]{a, page} }
+	with := func(a facts.Answer[T, R]) content { return &contentOf[T, R]{a} }
 	return report{empty: with(facts.Answer[T, R]{}),
 		count: func(ctx context.Context, s *facts.Store, q facts.Question) (content, error) {
 			a, err := count(s, ctx, q.Project, q.From, q.To, q.Humans)
@@ -83,20 +84,17 @@ func newReport[T, R, P any](
 	}
 }
 
-type contentOf[T, R, P any] struct {
-	answer facts.Answer[T, R]
-	toPage func(totals T, rows []R, limit, offset int, dataFrom *analytics.Date) P
+type contentOf[T any, R analytics.RowType] struct{ answer facts.Answer[T, R] }
+
+func (c *contentOf[T, R]) page(limit, offset int, dataFrom *analytics.Date, humans analytics.Humans) any {
+	return api.NewPage(c.answer.Totals, c.answer.Rows, limit, offset, dataFrom, humans)
 }
 
-func (c *contentOf[T, R, P]) page(limit, offset int, dataFrom *analytics.Date) any {
-	return c.toPage(c.answer.Totals, c.answer.Rows, limit, offset, dataFrom)
-}
+func (c *contentOf[T, R]) write(e *json.Encoder) error { return e.Encode(c.answer) }
 
-func (c *contentOf[T, R, P]) write(e *json.Encoder) error { return e.Encode(c.answer) }
+func (c *contentOf[T, R]) rows() int { return len(c.answer.Rows) }
 
-func (c *contentOf[T, R, P]) rows() int { return len(c.answer.Rows) }
-
-func (c *contentOf[T, R, P]) bytes() int {
+func (c *contentOf[T, R]) bytes() int {
 	return len(c.answer.Rows)*(int(reflect.TypeFor[R]().Size())+pathBytes) + answerBytes
 }
 
@@ -147,8 +145,8 @@ type answer struct {
 // NewAnswers returns the answers from a store, of the same options as its collector. What damages an
 // answer is logged.
 func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
-	return &Answers{store: s, now: o.Now, log: o.Logger, retention: o.Retention, humans: o.Humans, one: make(chan struct{}, 1),
-		cached: map[readingKey]*list.Element{}, recent: list.New()}
+	return &Answers{store: s, now: o.Now, log: o.Logger, retention: o.Retention, humans: o.Humans,
+		one: make(chan struct{}, 1), cached: map[readingKey]*list.Element{}, recent: list.New()}
 }
 
 // NewService returns the API over the facts of a site. Keys are looked up in the store for each request. lacks returns
@@ -196,7 +194,7 @@ func (a *Answers) page(
 	if err == nil {
 		if found := a.read(reading, q); found != nil {
 			a.FromMemory.Add(1)
-			return found.page(q.Limit, q.Offset, dataFrom), nil
+			return found.page(q.Limit, q.Offset, dataFrom, a.humans), nil
 		}
 	}
 	var found *answer
@@ -213,7 +211,7 @@ func (a *Answers) page(
 			"the log of docgauge site serve says why", c.Project, window)
 	}
 	a.cache(reading, found, q)
-	return found.page(q.Limit, q.Offset, dataFrom), nil
+	return found.page(q.Limit, q.Offset, dataFrom, a.humans), nil
 }
 
 // OldestDay is the first day that is kept for some months.

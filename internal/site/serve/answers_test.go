@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ import (
 type testSite struct {
 	t       *testing.T
 	report  analytics.Report // that is asked for
+	humans  analytics.Humans
 	store   *facts.Store
 	answers *Answers
 	handler http.Handler
@@ -37,6 +39,9 @@ type testSite struct {
 // eachReport tests a site by each of its reports.
 func eachReport(t *testing.T, test func(t *testing.T, s *testSite)) {
 	for name := range reports {
+		if name.Shape().Additive {
+			continue // its windows are days
+		}
 		t.Run(name.String(), func(t *testing.T) {
 			s := newTestSite(t)
 			s.report = name
@@ -46,7 +51,7 @@ func eachReport(t *testing.T, test func(t *testing.T, s *testSite)) {
 }
 
 func newTestSite(t *testing.T) *testSite {
-	s := &testSite{t: t, report: analytics.VisitorsReport}
+	s := &testSite{t: t, report: analytics.VisitorsReport, humans: analytics.Claimed}
 	s.now.Store(time.Date(2026, 10, 20, 12, 0, 0, 0, time.UTC).Unix())
 	var err error
 	if s.store, err = facts.Open(t.TempDir()); err != nil {
@@ -62,7 +67,8 @@ func (s *testSite) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 
 // serve is what a new process does.
 func (s *testSite) serve() {
-	s.answers = NewAnswers(s.store, CollectOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler), Retention: 3})
+	s.answers = NewAnswers(s.store, CollectOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler), Retention: 3,
+		Humans: s.humans})
 	s.handler = s.answers.NewService([]string{"prj_a", "prj_b"}, func(string, analytics.Date) error { return s.lacks },
 		api.Options{Now: s.clock, Logger: slog.New(slog.DiscardHandler)}).Handler()
 }
@@ -75,19 +81,18 @@ func (s *testSite) addKey(project string) string {
 	return secret
 }
 
-// add commits views of a day: of each reader, the pages.
+// add commits views of a day: the pages of a reader, with evidence of a browser unless it is a program.
 func (s *testSite) add(day string, reader string, pages ...string) {
 	s.t.Helper()
 	d, err := analytics.ParseDate(day)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	keys, open, err := s.store.Keys(s.t.Context(), "prj_a", facts.EpochOf(d), s.clock())
-	if err != nil || !open {
-		s.t.Fatal(open, err)
+	readers := s.readers(d, reader)
+	b := facts.Batch{Projects: []string{"prj_a"}}
+	if reader != "program" {
+		b.Shown = []facts.Shown{{Readers: readers, Day: d}}
 	}
-	readers := [2]uint64{facts.NewHash(keys[0]).ID([]byte(reader)), facts.NewHash(keys[1]).ID([]byte(reader))}
-	b := facts.Batch{Projects: []string{"prj_a"}, Shown: []facts.Shown{{Readers: readers, Day: d}}}
 	if len(s.pages) == 0 {
 		b.Referrals = []facts.Referral{{Name: "none", Class: "none"}}
 	}
@@ -102,6 +107,29 @@ func (s *testSite) add(day string, reader string, pages ...string) {
 	if err := s.store.Commit(s.t.Context(), b); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// show commits evidence of a day that a reader is a browser.
+func (s *testSite) show(day, reader string) {
+	s.t.Helper()
+	d, err := analytics.ParseDate(day)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b := facts.Batch{Projects: []string{"prj_a"}, Shown: []facts.Shown{{Readers: s.readers(d, reader), Day: d}}}
+	if err := s.store.Commit(s.t.Context(), b); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// readers are the ids of a reader in the epochs of a day.
+func (s *testSite) readers(day analytics.Date, reader string) [2]uint64 {
+	s.t.Helper()
+	keys, open, err := s.store.Keys(s.t.Context(), "prj_a", facts.EpochOf(day), s.clock())
+	if err != nil || !open {
+		s.t.Fatal(open, err)
+	}
+	return [2]uint64{facts.NewHash(keys[0]).ID([]byte(reader)), facts.NewHash(keys[1]).ID([]byte(reader))}
 }
 
 func (s *testSite) get(query, key string) (int, string) {
@@ -134,31 +162,37 @@ func (s *testSite) page(query, key string) (n numbers) {
 	return n
 }
 
-// parse reads a page of the report.
+// parse reads a page of the report, and checks that it counts the browsers of [testSite.add].
 func (s *testSite) parse(body string) (n numbers, err error) {
-	if s.report == analytics.VisitorsReport {
-		var p api.Page
-		err = json.Unmarshal([]byte(body), &p)
-		for _, row := range p.Visitors {
-			n.Rows = append(n.Rows, pathNumber{row.Path, row.Total})
-		}
-		if n.Total, n.HasMore = p.Totals.Total, p.HasMore; p.Totals.Human != n.Total {
-			err = errors.Join(err, fmt.Errorf("%+v", p.Totals))
-		}
-		return n, err
+	var p struct {
+		Totals  json.RawMessage
+		HasMore bool
+		Humans  analytics.Humans
 	}
-	var p api.AgentsPage
-	err = json.Unmarshal([]byte(body), &p)
-	for _, row := range p.Agents {
-		n.Rows = append(n.Rows, pathNumber{row.Path, row.Visitors})
-		if row.Agent != "browser" || row.Class != "human" || row.Audience != analytics.Human || !row.Found {
+	var rows map[string]json.RawMessage
+	err = errors.Join(json.Unmarshal([]byte(body), &p), json.Unmarshal([]byte(body), &rows))
+	var all, site []struct {
+		Path, Agent            string
+		Human, Total, Visitors int64
+	}
+	if len(p.Totals) > 0 && p.Totals[0] == '{' {
+		p.Totals = slices.Concat([]byte("["), p.Totals, []byte("]"))
+	}
+	err = errors.Join(err, json.Unmarshal(rows[s.report.String()], &all), json.Unmarshal(p.Totals, &site))
+	for _, row := range all {
+		n.Rows = append(n.Rows, pathNumber{row.Path, row.Total + row.Visitors})
+	}
+	for _, row := range site {
+		n.Total += row.Total + row.Visitors
+	}
+	for _, row := range append(all, site...) {
+		if row.Human != row.Total || s.report.Shape().Site && row.Agent != "browser" {
 			err = errors.Join(err, fmt.Errorf("%+v", row))
 		}
 	}
-	for _, total := range p.Totals {
-		n.Total += total.Visitors
+	if n.HasMore = p.HasMore; p.Humans != s.humans {
+		err = errors.Join(err, fmt.Errorf("people are %q", p.Humans))
 	}
-	n.HasMore = p.HasMore
 	return n, err
 }
 
@@ -357,6 +391,52 @@ func testKeptAnswers(t *testing.T, s *testSite) {
 	ask(open, 2, 0, 1)
 }
 
+// TestModesApart: the answers of a mode of counting people never take the place of the other's, in memory and on disk.
+func TestModesApart(t *testing.T) {
+	s := newTestSite(t)
+	s.add("2026-09-02", "ann", "/a")
+	s.add("2026-09-02", "program", "/a", "/b")
+	for range 2 {
+		for humans, want := range map[analytics.Humans]numbers{
+			analytics.Claimed:   {Total: 2, Rows: []pathNumber{{"/a", 2}, {"/b", 1}}},
+			analytics.Confirmed: {Total: 1, Rows: []pathNumber{{"/a", 1}}},
+		} {
+			s.humans = humans
+			s.serve()
+			if got := s.page("dateFrom=2026-09-02&dateTo=2026-09-03", s.key); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, want %+v", humans, got, want)
+			}
+		}
+	}
+}
+
+// TestLaterEvidence: evidence of days from the end of a window on leaves its answer as it is, byte by byte and without
+// counting it again; late evidence of days before changes it.
+func TestLaterEvidence(t *testing.T) {
+	s := newTestSite(t)
+	s.humans = analytics.Confirmed
+	s.serve()
+	s.add("2026-09-02", "ann", "/a")
+	s.add("2026-09-02", "program", "/a")
+	ask := func() (body string) {
+		_, body = s.get("dateFrom=2026-09-02&dateTo=2026-09-03", s.key)
+		return body
+	}
+	before := ask()
+	counted := s.answers.Counted.Load()
+	for _, day := range []string{"2026-09-03", "2026-09-30", "2026-10-05"} {
+		s.show(day, "program")
+		if after := ask(); after != before || s.answers.Counted.Load() != counted {
+			t.Errorf("evidence of %s: %s, before %s; counted %d times", day, after, before,
+				s.answers.Counted.Load()-counted)
+		}
+	}
+	s.show("2026-09-01", "program")
+	if after := ask(); !strings.Contains(after, `"totals":{"human":2,`) {
+		t.Errorf("late evidence: %s", after)
+	}
+}
+
 // TestReportsApart: the answers of a report never take the place of another's, in memory and on disk.
 func TestReportsApart(t *testing.T) {
 	s := newTestSite(t)
@@ -365,9 +445,13 @@ func TestReportsApart(t *testing.T) {
 		for range 2 {
 			for name := range reports {
 				s.report = name
+				want := int64(1)
+				if name.Shape().Additive {
+					want = 2 // pages
+				}
 				for offset := range 2 {
-					query := fmt.Sprintf("dateFrom=2026-09-01&dateTo=2026-10-01&limit=1&offset=%d", offset)
-					if p := s.page(query, s.key); p.Total != 1 || len(p.Rows) != 1 || p.HasMore != (offset == 0) {
+					query := fmt.Sprintf("dateFrom=2026-09-02&dateTo=2026-09-03&limit=1&offset=%d", offset)
+					if p := s.page(query, s.key); p.Total != want || len(p.Rows) != 1 || p.HasMore != (offset == 0) {
 						t.Errorf("%s from %d: %+v", name, offset, p)
 					}
 				}
@@ -398,7 +482,7 @@ func TestCountedOnce(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	s := newTestSite(t)
 	a := s.answers
-	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, api.Page]{
+	large := &answer{content: &contentOf[analytics.Totals, analytics.Row]{
 		answer: facts.Visitors{Rows: make([]analytics.Row, maxCacheBytes/2/100)}}}
 	for i := range 5 {
 		a.cache(readingKey{key: fmt.Sprint(i)}, large, api.Query{})

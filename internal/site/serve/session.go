@@ -85,8 +85,8 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
-	s.words.Restore(r.Pages, r.Agents, nil, c.projects)
-	s.durablePages, s.durableAgents = len(r.Pages), len(r.Agents)
+	s.words.Restore(r.Pages, r.Agents, r.Referrals, c.projects)
+	s.durablePages, s.durableAgents, s.durableReferrals = len(r.Pages), len(r.Agents), len(r.Referrals)
 	for i, src := range c.sources {
 		s.sources[i] = facts.Source{Name: src.Where, Lines: map[string]int64{}}
 		for _, known := range r.Sources {
@@ -227,7 +227,7 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 		s.Logger.Warn("lines may have been lost: the log was emptied while it was written to (copytruncate), cut, or "+
 			"replaced by another that begins alike; let logrotate rename and create it", "log", c.Name)
 	}
-	full, failed := len(s.batch.Views) >= viewsPerCommit, s.failed
+	full, failed := len(s.batch.Views)+len(s.batch.Shown) >= viewsPerCommit, s.failed
 	s.locked.Unlock()
 	if failed != nil {
 		return failed
