@@ -238,9 +238,6 @@ func (o *initOptions) askSite(ctx context.Context, p *setup.Prompter, hosts map[
 	return err
 }
 
-// logsFetchMode reports whether a log has the header Sec-Fetch-Mode.
-func logsFetchMode(count.Tried) bool { return false }
-
 // proposedHumans is the mode of counting people that suits the logs. Only headers that browsers send confirm people from
 // their first request on; by assets alone, which browsers keep, the first days of an epoch would dip.
 func (o *initOptions) proposedHumans() analytics.Humans {
@@ -310,7 +307,7 @@ func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried
 			all.Oldest = t.Oldest
 		}
 		all.Lines, all.Parsed, all.Accept = all.Lines+t.Lines, all.Parsed+t.Parsed, all.Accept || t.Accept
-		o.fetchMode = o.fetchMode || logsFetchMode(t)
+		o.fetchMode = o.fetchMode || t.People.Logged.FetchMode
 		for host, n := range t.Hosts {
 			all.Hosts[host] += n
 		}
