@@ -27,16 +27,21 @@ func (a commands) exportCommand() *cobra.Command {
 		Short: "write a day's facts as Parquet, for questions of your own",
 		Long: `export writes what site serve keeps of a day as a Parquet file, to check a
 number or to query it with ClickHouse, Spark or DuckDB: a row for each page that
-a reader got.
+a reader got, by audience, source, and as Markdown or not.
 
   project, day    as in the API
   path            the page
   agent, class    of the table of agents; empty for a browser
   audience        human, ai, or empty: counts nowhere
+  source          where a person came from, as report sources names it
+  shown           first day of two months with evidence that a person's reader
+                  is a browser, as far as the logs are read; empty: none
   reader          a number, no address: the same for all days of a month; it is
                   another one in other months and projects, and once the key of
                   the month is destroyed
   requests        views of this page by this reader
+  markdown        those of them that were answered as Markdown
+  bytes           bytes that were sent; -1 if the log does not say
 
 ` + console.ReadingExitCodes,
 		Example: `  docgauge site export --day 2026-10-01 -o facts.parquet
@@ -82,12 +87,20 @@ func (a commands) export(ctx context.Context, o exportOptions) error {
 
 func writeFacts(ctx context.Context, store *facts.Store, project string, day analytics.Date, to io.Writer) error {
 	out := bufio.NewWriter(to)
-	texts := []string{"project", "day", "path", "agent", "class", "audience"}
-	err := archive.WriteTable(out, texts, []string{"reader", "requests"}, func(add func([]string, []int64) error) error {
+	texts := []string{"project", "day", "path", "agent", "class", "audience", "source", "shown"}
+	numbers := []string{"reader", "requests", "markdown", "bytes"}
+	err := archive.WriteTable(out, texts, numbers, func(add func([]string, []int64) error) error {
 		return store.Facts(ctx, project, day, func(f facts.Fact) error {
 			audience := map[uint8]string{facts.Human: "human", facts.AI: "ai"}[f.Kind]
-			return add([]string{project, day.String(), f.Path, f.Agent, f.Class, audience},
-				[]int64{int64(f.Reader), int64(f.Requests)})
+			shown, markdown := "", int64(0)
+			if f.Shown != nil && f.Kind == facts.Human {
+				shown = f.Shown.String()
+			}
+			if f.Markdown {
+				markdown = int64(f.Requests)
+			}
+			return add([]string{project, day.String(), f.Path, f.Agent, f.Class, audience, f.Source, shown},
+				[]int64{int64(f.Reader), int64(f.Requests), markdown, f.Bytes})
 		})
 	})
 	return errors.Join(err, out.Flush())
