@@ -215,8 +215,8 @@ func TestWebServers(t *testing.T) {
 	const accepting = `$msec|$remote_addr|$http_x_forwarded_for|$status|"$request" "$http_accept" "$http_user_agent" ` +
 		`$sent_http_content_type`
 	// documented is the format of the quick start in docs/site.md.
-	const documented = `$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_accept" ` +
-		`"$http_x_forwarded_for"`
+	const documented = `$host $remote_addr [$time_iso8601] "$request" $status $bytes_sent "$http_referer" ` +
+		`"$http_user_agent" "$http_accept" "$sent_http_content_type" "$http_sec_fetch_mode" "$http_x_forwarded_for"`
 	text, err := os.ReadFile("../../../docs/site.md")
 	for _, executed := range []string{documented, engines.Caddyfile} {
 		indented := strings.ReplaceAll(strings.TrimSpace(executed), "\n", "\n   ")
@@ -259,7 +259,7 @@ func TestWebServers(t *testing.T) {
 			"documented": documented, "json": asJSON})
 		check(t, w, logged{"combined", "auto", false, false, false}, logged{"main", "auto", true, false, false},
 			logged{"accepting", "nginx:" + accepting, true, true, true},
-			logged{"documented", "nginx:" + documented, true, true, false}, logged{"json", "auto", true, true, true})
+			logged{"documented", "nginx:" + documented, true, true, true}, logged{"json", "auto", true, true, true})
 	})
 	t.Run("Caddy", func(t *testing.T) {
 		check(t, engines.RunCaddy(t, root, false), logged{"access", "auto", true, true, true})
