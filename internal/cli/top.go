@@ -50,8 +50,9 @@ the agents browser and unconfirmed. With --agent and --misses, --by is readers,
 requests, markdown or bytes.
 
 --by source lists where people came from, --source the pages that one source
-brought them to, and --by views the pages that were requested most often, of a
-day: requests can be added up. They need windows of the reports sources and views.
+brought them to, beside the requests by the agents of its operator; --by views
+the pages that were requested most often, of a day, and views per reader. They
+need windows of the reports sources and views. Views can be added up.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
