@@ -42,11 +42,16 @@ var shapes = [...]*Shape{
 		Name: "sources", row: reflect.TypeFor[SourceRow](),
 		About: "unique people and their requests, by the source that brought them to each path in each window",
 		Order: []string{"source", "agent"}, Site: true,
+		Beside: &Beside{Report: AgentsReport, Name: "reads", Ratio: "per_100_reads", Per: 100,
+			Key: func(r Record) [2]string { return [2]string{r.Texts[0], r.Texts[1]} }, Of: readsForSource},
 		Bounds: []Bound{{Human, Confirmed, "agent", BrowserAgent, false}, {Human, Claimed, "", "", false}},
 	}),
 	ViewsReport: newShape(Shape{
 		Name: "views", row: reflect.TypeFor[ViewRow](),
 		About: "requests for each page in each window", AboutSite: "requests for pages of the whole site in each window",
+		Beside: &Beside{Report: VisitorsReport, Name: "readers", Ratio: "per_reader", Per: 1, Claimed: true,
+			Key: func(r Record) [2]string { return [2]string{r.Path()} },
+			Of:  func(r Record) ([2]string, int64) { return [2]string{r.Path()}, r.Counts[2] }},
 		Additive: true,
 	}),
 }
@@ -79,6 +84,8 @@ type Shape struct {
 	Site bool
 	// Bounds say which counts of the report visitors the readers of a row of the site bound: at most three.
 	Bounds []Bound
+	// Beside is what rows are shown with; nil for nothing.
+	Beside *Beside
 	// Additive: the counts are not of readers but of requests. A site is the sum of its pages, total is human + ai, and
 	// longer spans are sums of days, so that all windows are days.
 	Additive bool
@@ -105,6 +112,20 @@ type Bound struct {
 	Text, Value string
 	// Exact: each reader is in one of these rows, where the service says how it counts people.
 	Exact bool
+}
+
+// Beside is a count from another report of the same window, with which rows are shown.
+type Beside struct {
+	Report Report
+	Name   string
+	// Ratio names the count that rows are ranked by, for Per of these.
+	Ratio string
+	Per   float64
+	// Key says which rows of the two reports belong together; Of also how much a row of the other one adds.
+	Key func(Record) [2]string
+	Of  func(Record) (key [2]string, n int64)
+	// Claimed: there is no ratio where people are counted who are confirmed alone.
+	Claimed bool
 }
 
 // Column is a column of a report.

@@ -32,6 +32,15 @@ type ViewRow struct {
 	Total int64  `json:"total" about:"human + ai. Requests add up over days and pages."`
 }
 
+// readsForSource returns the path and the source of a row of agents, and its requests.
+func readsForSource(r Record) (key [2]string, n int64) {
+	source := SourceOfAgent(r.Texts[1])
+	if source == "" || !r.Truths[0] {
+		return key, 0
+	}
+	return [2]string{r.Texts[0], source}, r.Counts[1]
+}
+
 // countSite counts the rows of a window of a report with rows of the site, in their order: those, without a path, come
 // first. Sum.Rows counts the rows with a path. Sum.Implausible counts rows with fewer than 0 visitors, or with more
 // than the site has by the same key; also, where the report counts requests, rows with fewer of these than visitors.

@@ -269,6 +269,9 @@ func (c *checker) tryProject(
 		f.Detail += " at least"
 		pages = 2
 	}
+	if page.Humans != "" {
+		f.Detail += "; people are counted as " + string(page.Humans)
+	}
 	if from := page.DataFrom; from != nil {
 		switch {
 		case *from == analytics.NoData:

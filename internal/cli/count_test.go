@@ -64,11 +64,16 @@ func TestHumans(t *testing.T) {
 	t.Parallel()
 	testbed.NotAtMidnight()
 	var confirmed atomic.Bool
-	p := programFor(t, engines.Docgauge(t), func(w http.ResponseWriter, r *http.Request) { people(w, r, confirmed.Load()) })
+	p := programFor(t, engines.Docgauge(t), func(w http.ResponseWriter, r *http.Request) {
+		people(w, r, confirmed.Load())
+	})
 	p.env = append(p.env, "DOCGAUGE_REPORTS=visitors,agents", "DOCGAUGE_SINCE="+testbed.DaysAgo(8).String(),
 		"DOCGAUGE_SETTLE=0s", "DOCGAUGE_TOP_PAGES=5")
 	day := testbed.DaysAgo(1)
 	at := fmt.Sprintf(" WHERE window_start = '%s'", day)
+	if text, _ := p.try("", "check"); !strings.Contains(text, "people are counted as claimed") { // it warns of the dates
+		t.Errorf("check: %s", text)
+	}
 	p.run("", "export")
 	p.run("", "verify")
 	p.sql("SELECT humans, human FROM docgauge_totals"+at, "claimed\t4500")
@@ -99,7 +104,8 @@ func TestHumans(t *testing.T) {
 	p.run("", "report", "-o", "report.html")
 	text, err := os.ReadFile(filepath.Join(p.dir, "report.html"))
 	check(t, err)
-	p.has("report", string(text), interval, "People are counted as confirmed from", "rising and falling pages are not known")
+	p.has("report", string(text), interval, "People are counted as confirmed from",
+		"rising and falling pages are not known")
 	if samples := p.run("", "openmetrics"); strings.Contains(samples, "docgauge_previous_site_visitors{") {
 		t.Error("openmetrics: a window is compared with one of another mode")
 	}
@@ -134,14 +140,15 @@ func people(w http.ResponseWriter, r *http.Request, confirmed bool) {
 	agents := func(of object) (rows []any) {
 		for i, name := range []string{"Claude-User", "browser", "unconfirmed"} {
 			row := object{"agent": name, "class": []string{"answers", "human", "human"}[i],
-				"audience": []string{"ai", "human", audience}[i], "visitors": []int{20, 300, 4200}[i], "requests": 5000}
+				"audience": []string{"ai", "human", audience}[i], "visitors": []int{20, 300, 4200}[i], "requests": 5000,
+				"markdown": 0, "bytes": -1}
 			maps.Copy(row, of)
 			rows = append(rows, row)
 		}
 		if of == nil { // more agents than metrics have, each with more readers than people
 			for i := range 45 {
 				rows = append(rows, object{"agent": fmt.Sprintf("bot-%02d", i), "class": "other", "audience": "neither",
-					"visitors": 4900, "requests": 5000})
+					"visitors": 4900, "requests": 5000, "markdown": 0, "bytes": 5})
 			}
 		}
 		return rows

@@ -80,6 +80,7 @@ Variables DOCGAUGE_SITE_… of the environment are written too.`,
 	f.BoolVar(&o.NoCheck, "no-check", false, "send nothing: write the file without trying the projects")
 	f.StringVar(&o.Site.Logs, "site-logs", "", "access `logs` of your own site, as DOCGAUGE_SITE_LOGS has them")
 	f.StringVar(&o.Site.Hosts, "site-hosts", "", "comma-separated `hosts` of your own site; the log's others are left out")
+	f.StringVar(&o.Site.Humans, "site-humans", "", "`mode` of counting people of your own site: claimed or confirmed")
 	f.StringVar(&o.Site.Dir, "site-dir", "", "`directory` for the facts of your own site (default: site in --dir)")
 	f.StringVar(&o.Site.Path, "site-env-file", "",
 		"`file` for the settings of site serve (default: site.env beside that of --env-file)")

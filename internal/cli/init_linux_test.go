@@ -138,16 +138,23 @@ func TestInitSiteOnTerminal(t *testing.T) {
 	terminal.press("\n")
 	terminal.await("Directory of the facts")
 	terminal.awaitLast("]: ")
+	terminal.press("\n")
+	terminal.await("claim", "Count people as claimed or confirmed")
+	terminal.awaitLast("[claimed]: ")
+	terminal.press("both\n")
+	terminal.await("want claimed or confirmed")
+	terminal.awaitLast("[claimed]: ")
 	if left, err := os.ReadDir(p.dir); err != nil || len(left) != 1 {
 		t.Errorf("written before all is answered: %v, %v", left, err)
 	}
 	if n := columnsOf(terminal.widest); n > 80 {
 		t.Errorf("%d columns: %q", n, terminal.widest)
 	}
-	terminal.press("\n")
+	terminal.press("confirmed\n")
 	terminal.await("Start the site, and leave it running:")
 	terminal.ends(exitDone)
-	for name, want := range map[string]string{"site.env": "DOCGAUGE_SITE_PROJECTS=prj_site=docs.example.com\n",
+	for name, want := range map[string]string{"site.env": "DOCGAUGE_SITE_HUMANS=confirmed\n" +
+		"DOCGAUGE_SITE_PROJECTS=prj_site=docs.example.com\n",
 		"docgauge.env": "DOCGAUGE_SINCE=" + testbed.DaysAgo(3).String() + "\n"} {
 		text, err := os.ReadFile(filepath.Join(p.dir, name))
 		if err != nil || !strings.Contains(string(text), want) {

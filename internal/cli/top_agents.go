@@ -97,8 +97,9 @@ func agentTable(r query.AgentsReport) *render.Table {
 		return texts
 	}
 	var heads []render.Column
-	for _, by := range others {
+	for i, by := range others {
 		heads = append(heads, render.Number(string(by)))
+		heads[i].Spare = i > 0
 	}
 	columns := []render.Column{render.Number(string(r.By)), render.Number("change"), render.Number("%")}
 	path := render.Column{Name: "path", Cut: render.CutMiddle}

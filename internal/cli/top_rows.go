@@ -87,14 +87,18 @@ func topRows[R any](
 	if q.At, err = input.DateFlag("at", o.at); err != nil {
 		return err
 	}
-	from, err := a.openArchive(o.archive, report)
+	reports := []analytics.Report{report}
+	if b := report.Shape().Beside; b != nil {
+		reports = append(reports, b.Report)
+	}
+	from, err := a.openArchive(o.archive, reports...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
-	reports, err := ask(from, q)
-	return show(a.Out, o.archive.print, reports, asUsageError(err), csv,
+	answers, err := ask(from, q)
+	return show(a.Out, o.archive.print, answers, asUsageError(err), csv,
 		func(r R) error { return table(a.Out, r, a.Wording(from.config)) })
 }
 
@@ -145,6 +149,11 @@ func rowTable(r query.RowsReport) *render.Table {
 			columns = append(columns, render.Number(name))
 		}
 	}
+	isBeside := slices.ContainsFunc(r.Rows, func(row query.RankedRow) bool { return row.Beside != nil })
+	if isBeside {
+		columns = append(columns, render.Number(shape.Beside.Name), render.Number(strings.ReplaceAll(shape.Beside.Ratio, "_",
+			" ")))
+	}
 	table := render.NewTable(columns...)
 	for _, row := range r.Rows {
 		cells := []string{strconv.Itoa(row.Rank)}
@@ -157,6 +166,13 @@ func rowTable(r query.RowsReport) *render.Table {
 			if name != r.By {
 				cells = append(cells, format.Known(row.Row.Counts[i]))
 			}
+		}
+		if isBeside {
+			ratio := "-"
+			if row.Ratio != nil {
+				ratio = strconv.FormatFloat(*row.Ratio, 'f', -1, 64)
+			}
+			cells = append(cells, format.Commas(*row.Beside), ratio)
 		}
 		table.Add(cells...)
 	}

@@ -39,9 +39,11 @@ a request to the service: windows that are missing or extra, another revision,
 the number of rows, the site totals, a checksum over the rows, files that cannot
 be read, and the two files of a window that disagree. It also compares verified
 counts with each other: max(human, ai) <= total <= human + ai, no page above its
-site, no day above its week or month. A service that counts approximately may
-break these rules by itself; such findings are called implausible, and nothing
-is damaged.
+site, no day above its week or month. Where the service says by which mode it
+counts people, human of settled windows must be the agents browser and
+unconfirmed (claimed) or browser alone (confirmed), on the site and on each
+page. A service that counts approximately may break these rules by itself; such
+findings are called implausible, and nothing is damaged.
 
 It reads everything that the sinks hold (ClickHouse adds it up on the server),
 changes nothing, and can run beside docgauge serve. A window that waits for a

@@ -189,7 +189,7 @@ func (w *Watcher) digestOf(
 			return event, err
 		}
 	}
-	if err = w.agents(ctx, l, week, &d); err != nil {
+	if err = errors.Join(w.agents(ctx, l, week, &d), w.sources(ctx, l, week, &d)); err != nil {
 		return event, err
 	}
 	if err = w.others(ctx, l, week, &d); err != nil {
@@ -264,7 +264,7 @@ func (w *Watcher) others(ctx context.Context, l coverage.Ledger, week state.Entr
 	for _, report := range analytics.OtherReports {
 		now, former := weeksOf(l, report, week)
 		shape := report.Shape()
-		if now == nil || now.TotalsOnly() && !shape.Site {
+		if now == nil || now.TotalsOnly() && !shape.Site || report == analytics.SourcesReport {
 			continue
 		}
 		ranking, err := query.RowRanking{Report: report, N: digestRows}.Complete()
@@ -294,6 +294,36 @@ func (w *Watcher) others(ctx context.Context, l coverage.Ledger, week state.Entr
 		d.Reports = append(d.Reports, part)
 	}
 	return nil
+}
+
+// sources adds the assistants that sent people in a week, if sources are exported.
+func (w *Watcher) sources(ctx context.Context, l coverage.Ledger, week state.Entry, d *view.Digest) error {
+	key := week.Key
+	key.Report = analytics.SourcesReport
+	now := l.Entry(key)
+	if now == nil {
+		return nil
+	}
+	key.Window = schedule.Previous(analytics.Week, week.Window)
+	ranking, err := query.RowRanking{Report: key.Report, N: view.MaxRows}.Complete()
+	if err != nil {
+		return err
+	}
+	r, err := app.Compare(ctx, w.app, *now, l.Entry(key), ranking, query.CompareRows)
+	for i, row := range analytics.RowsOf[analytics.SourceRow](recordsOf(r.Rows)) {
+		if row.Class == "assistant" && len(d.Sources) < digestAgents {
+			d.Sources = append(d.Sources, view.DigestSource{Source: row.Source, Agent: row.Agent, Visitors: row.Visitors,
+				Change: r.Rows[i].Change, Reads: r.Rows[i].Beside})
+		}
+	}
+	return err
+}
+
+func recordsOf(rows []query.RankedRow) (records []analytics.Record) {
+	for _, row := range rows {
+		records = append(records, row.Row)
+	}
+	return records
 }
 
 // rows returns the most read pages of two weeks.
@@ -349,6 +379,10 @@ func digestLines(d *view.Digest) (lines []string) {
 	if len(d.Agents) > 0 {
 		say("%s", query.SiteAgents.Rule())
 	}
+	for _, s := range d.Sources {
+		say("From %s: %s (%s)%s%s", format.Cut(s.Source, view.MaxName), format.Plural(s.Visitors, "reader"),
+			format.Cut(s.Agent, view.MaxName), changeOf(s.Change, s.Visitors), readsText(s.Reads))
+	}
 	for _, m := range d.Misses {
 		near := "no page is similar"
 		if m.Nearest() != "" {
@@ -391,6 +425,14 @@ func rowLine(report analytics.Report, row view.DigestRow) string {
 		counts = append(counts, text)
 	}
 	return fmt.Sprintf("Report %s, %s: %s", report, strings.Join(texts, ", "), strings.Join(counts, ", "))
+}
+
+// readsText says how often the agents of a source requested pages.
+func readsText(reads *int64) string {
+	if reads == nil {
+		return ""
+	}
+	return fmt.Sprintf("; its agents made %s", format.Plural(*reads, "request"))
 }
 
 // notSettled is said of a week that is provisional.

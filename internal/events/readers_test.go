@@ -201,7 +201,7 @@ func TestDigestAgents(t *testing.T) {
 	}
 	for _, line := range []string{"Assistant Claude-User: 2,400 readers (+1,200, +100%), 5,000 requests",
 		"Not there: /guide/a, 60 requests (+30, +100%) by Claude-User 60; most similar page /guides/a",
-		"Report sources, chatgpt, assistant, browser: 60 visitors (+30, +100%), 1,500 requests"} {
+		"From chatgpt: 60 readers (browser) (+30, +100%)"} {
 		if !slices.Contains(e.Lines, line) {
 			t.Errorf("no %q in %q", line, e.Lines)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -110,6 +111,9 @@ type RankedRow struct {
 	Rank int
 	Row  analytics.Record
 	RowChange
+	// Beside is the count of [analytics.Shape.Beside]; nil where it is not known. So is the ratio.
+	Beside *int64
+	Ratio  *float64
 }
 
 // RowChange is the change of the count by which rows are ranked. Previous is nil where the earlier window has no such
@@ -145,7 +149,11 @@ func (r RankedRow) Columns() []Column {
 	for i, c := range shape.Columns {
 		out = append(out, Column{c.Name, shape.Value(r.Row, i)})
 	}
-	return append(out, r.RowChange.columns(shape)...)
+	out = append(out, r.RowChange.columns(shape)...)
+	if b := shape.Beside; b != nil {
+		out = append(out, Column{b.Name, orNil(r.Beside)}, Column{b.Ratio, orNil(r.Ratio)})
+	}
+	return out
 }
 
 // MarshalJSON returns the columns.
@@ -252,9 +260,11 @@ type recordSet map[analytics.Record]analytics.Record
 type comparison struct {
 	RowsReport // without rows
 	now        recordSet
-	before     recordSet       // nil: not compared
-	names      map[string]bool // in either window
-	found      []string        // of misses: the paths that are there
+	before     recordSet           // nil: not compared
+	names      map[string]bool     // in either window
+	beside     map[[2]string]int64 // nil: not known
+	noRatio    bool
+	found      []string // of misses: the paths that are there
 }
 
 // compare reads the rows of two windows. An export may have replaced them: the revisions become those that are read.
@@ -264,6 +274,9 @@ func compare(
 ) (c comparison, err error) {
 	c.RowRanking, c.names = r, map[string]bool{}
 	if c.now, c.found, err = c.read(ctx, from, later); err != nil {
+		return c, err
+	}
+	if err = c.readBeside(ctx, from, later.Key); err != nil {
 		return c, err
 	}
 	c.RowsReading = rowsReading(*later)
@@ -283,6 +296,41 @@ func compare(
 	}
 	c.Previous = new(rowsReading(*earlier))
 	return c, nil
+}
+
+// readBeside reads what the rows are shown with, if the archive has that report of the window.
+func (c *comparison) readBeside(ctx context.Context, from sinks.Sink, key analytics.Key) error {
+	b := c.RowRanking.Report.Shape().Beside
+	if b == nil {
+		return nil
+	}
+	key.Report = b.Report
+	for rev, err := range sinks.ListIn(ctx, from, sinks.Scope{Keys: map[analytics.Key]bool{key: true}}) {
+		if err != nil || rev.TotalsOnly() && !c.OfSite() {
+			return nil //nolint:nilerr // a damaged window is one that is not known
+		}
+		c.beside, c.noRatio = map[[2]string]int64{}, b.Claimed && rev.Humans == analytics.Confirmed
+		return eachRecord(ctx, from, &rev, func(row analytics.Record) bool {
+			key, n := b.Of(row)
+			c.beside[key] += min(n, math.MaxInt64-c.beside[key])
+			return !c.OfSite() || row.Path() == ""
+		})
+	}
+	return nil
+}
+
+// besideOf returns the count beside a row, and the ratio.
+func (c *comparison) besideOf(row analytics.Record) (n *int64, ratio *float64) {
+	if c.beside == nil {
+		return nil, nil
+	}
+	shape := c.RowRanking.Report.Shape()
+	count := c.beside[shape.Beside.Key(row)]
+	if count > 0 && !c.noRatio {
+		ratio = new(math.Round(shape.Beside.Per*float64(row.Counts[slices.Index(shape.Names(analytics.Count),
+			shape.Rank())])/float64(count)*100) / 100)
+	}
+	return &count, ratio
 }
 
 // read reads the rows of a window that are listed, and of misses the paths that are there, in order.
@@ -318,7 +366,8 @@ func (c comparison) report() RowsReport {
 			break
 		}
 		before, was := c.before[shape.Key(row)]
-		out.Rows = append(out.Rows, RankedRow{out.Key, r.Offset + i + 1, row, r.change(before, was, row)})
+		beside, ratio := c.besideOf(row)
+		out.Rows = append(out.Rows, RankedRow{out.Key, r.Offset + i + 1, row, r.change(before, was, row), beside, ratio})
 	}
 	return out
 }

@@ -99,9 +99,21 @@ type Digest struct {
 	Misses []Miss        `json:"misses,omitempty"`
 	// Reports are the other reports whose windows are exported.
 	Reports []DigestReport `json:"reports,omitempty"`
+	// Sources are the assistants that sent most people; absent where no windows of sources are exported.
+	Sources []DigestSource `json:"sources,omitempty"`
 	Jobs    []DigestJob    `json:"jobs,omitempty"`
 	// Outcomes is what the verdicts on recent merges say together; absent if there is none.
 	Outcomes *OutcomeSummary `json:"outcomes,omitempty"`
+}
+
+// DigestSource is the people whom an assistant sent, with evidence of a browser (agent browser) or without
+// (unconfirmed). Reads are the requests of its agents in the same week; null where they are not known.
+type DigestSource struct {
+	Source   string `json:"source"`
+	Agent    string `json:"agent"`
+	Visitors int64  `json:"visitors"`
+	Change   *int64 `json:"change"`
+	Reads    *int64 `json:"reads"`
 }
 
 // DigestPages has the pages that moved most, by all visitors: see [analytics.Movers].

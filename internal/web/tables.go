@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -194,8 +195,19 @@ func (l rowList) first() int {
 	return 0
 }
 
-// Count is a count of a row.
-func (l rowList) Count(row query.RankedRow, i int) int64 { return row.Row.Counts[i-l.Texts] }
+// Count is a count of a row, or what it is shown with.
+func (l rowList) Count(row query.RankedRow, i int) string {
+	counts := len(row.Report.Shape().Names(analytics.Count))
+	switch i -= l.Texts; {
+	case i < counts:
+		return format.Known(row.Row.Counts[i])
+	case i == counts && row.Beside != nil:
+		return format.Commas(*row.Beside)
+	case i > counts && row.Ratio != nil:
+		return strconv.FormatFloat(*row.Ratio, 'f', -1, 64)
+	}
+	return "–"
+}
 
 // rowListOf shows at most n rows; nil if there are none.
 func rowListOf(r *query.RowsReport, id string, n int) *rowList {
@@ -211,6 +223,9 @@ func rowListOf(r *query.RowsReport, id string, n int) *rowList {
 	l.Names = append(l.Names, shape.Names(analytics.Text)...)
 	l.Texts = len(l.Names)
 	l.Names = append(l.Names, shape.Names(analytics.Count)...)
+	if slices.ContainsFunc(l.Rows, func(r query.RankedRow) bool { return r.Beside != nil }) {
+		l.Names = append(l.Names, shape.Beside.Name, strings.ReplaceAll(shape.Beside.Ratio, "_", " "))
+	}
 	for _, name := range shape.Names(analytics.Count) {
 		if n, has := r.Totals[name]; has {
 			l.Note += fmt.Sprintf(", %s of the site %s", name, format.Commas(n))

@@ -41,7 +41,6 @@ var files embed.FS
 // functions put values into words.
 var functions = template.FuncMap{
 	"commas": func(n any) string { return format.Commas(reflect.ValueOf(n).Int()) },
-	"known":  format.Known,
 	"plural": func(n any, one string) string { return format.Plural(reflect.ValueOf(n).Int(), one) },
 	// name, message and short shorten text from outside.
 	"name":    func(s any) string { return format.Cut(fmt.Sprint(s), view.MaxName) },

@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // SiteOptions are the flags of init for a site without a platform.
-type SiteOptions struct{ Path, Logs, Hosts, Dir string }
+type SiteOptions struct{ Path, Logs, Hosts, Dir, Humans string }
 
 // OwnSite is the answer to the question for the base URL if there is no platform.
 const OwnSite = "site"

@@ -49,6 +49,7 @@ func (a commands) check(ctx context.Context, asJSON bool) error {
 	found := render.NewFindings(a.Out, asJSON)
 	projects := s.rules.Projects(s.sources)
 	found.Found("configuration", format.Plural(len(projects), "project")+": "+strings.Join(projects, ", "), nil)
+	found.Found("people", "counted as "+cfg.SiteHumans.Said()+" by DOCGAUGE_SITE_HUMANS", nil)
 	for _, source := range s.sources {
 		t, err := s.rules.Try(ctx, source, a.Now)
 		foundLog(found, source, t, err)

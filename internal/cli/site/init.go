@@ -33,8 +33,9 @@ var WellKnownLogs = []string{"/var/log/nginx/access.log*", "/var/log/caddy/acces
 // initOptions are the flags of init, and what it was told besides.
 type initOptions struct {
 	setup.Options
-	format  string      // DOCGAUGE_SITE_LOG_FORMAT, if it was asked for
-	environ [][2]string // settings of a site that the environment has
+	format    string      // DOCGAUGE_SITE_LOG_FORMAT, if it was asked for
+	environ   [][2]string // settings of a site that the environment has
+	fetchMode bool        // the logs have the header Sec-Fetch-Mode
 }
 
 // allHosts is the answer to the question for hosts that counts all of them.
@@ -95,6 +96,9 @@ func (o *initOptions) check() (err error) {
 			o.environ = append(o.environ, [2]string{v.Name, value})
 		}
 	}
+	if err := new(analytics.Humans).UnmarshalText([]byte(o.Site.Humans)); err != nil {
+		return input.Usagef("--site-humans: %w", err)
+	}
 	if _, err := os.Lstat(o.KeyFile); !errors.Is(err, fs.ErrNotExist) {
 		return input.Usagef("--env-file: beside it is a key, %s, and init replaces no file: name another "+
 			"directory", o.KeyFile)
@@ -135,7 +139,12 @@ func (a commands) try(
 		}
 	}
 	byDefault := filepath.Join(o.Dir, "site")
-	err = ask(func(p *setup.Prompter) error { return o.askSite(ctx, p, tried.Hosts, byDefault) })
+	err = ask(func(p *setup.Prompter) error {
+		if err := o.askSite(ctx, p, tried.Hosts, byDefault); err != nil {
+			return err
+		}
+		return o.askHumans(ctx, p)
+	})
 	if err != nil {
 		return c, "", 0, err
 	}
@@ -147,6 +156,13 @@ func (a commands) try(
 	if tried.Lines > 0 && !tried.Accept {
 		said.Line(2, "docgauge: the log lacks the header Accept: assistants that ask for Markdown with a browser's name "+
 			"count as people; docs/site.md shows how to log it")
+	}
+	if mode := cmp.Or(o.Site.Humans, os.Getenv("DOCGAUGE_SITE_HUMANS")); mode == "" {
+		o.Site.Humans = string(analytics.Claimed)
+		if o.proposedHumans() == analytics.Confirmed {
+			said.Line(2, "docgauge: all readers that call themselves browsers count as human; the log has the header "+
+				"Sec-Fetch-Mode, so that --site-humans confirmed can leave out programs under a browser's name")
+		}
 	}
 	if err := said.Err(); err != nil {
 		return c, "", 0, err
@@ -222,6 +238,28 @@ func (o *initOptions) askSite(ctx context.Context, p *setup.Prompter, hosts map[
 	return err
 }
 
+// proposedHumans is the mode of counting people that suits the logs. Only headers that browsers send confirm people from
+// their first request on; by assets alone, which browsers keep, the first days of an epoch would dip.
+func (o *initOptions) proposedHumans() analytics.Humans {
+	if o.fetchMode {
+		return analytics.Confirmed
+	}
+	return analytics.Claimed
+}
+
+// askHumans asks by which mode people are counted.
+func (o *initOptions) askHumans(ctx context.Context, p *setup.Prompter) (err error) {
+	if o.Site.Humans != "" || os.Getenv("DOCGAUGE_SITE_HUMANS") != "" {
+		return nil
+	}
+	p.Say("A browser's name is only a claim. Human are all readers with such a name (claimed), or those that also " +
+		"behave as browsers do (confirmed); both numbers stay known.")
+	o.Site.Humans, err = p.Line(ctx, "Count people as claimed or confirmed", string(o.proposedHumans()), func(text string) error {
+		return new(analytics.Humans).UnmarshalText([]byte(text))
+	})
+	return err
+}
+
 // byLines are hosts, those with the most lines first.
 func byLines(hosts map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(hosts), func(a, b string) int {
@@ -269,6 +307,7 @@ func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried
 			all.Oldest = t.Oldest
 		}
 		all.Lines, all.Parsed, all.Accept = all.Lines+t.Lines, all.Parsed+t.Parsed, all.Accept || t.Accept
+		o.fetchMode = o.fetchMode || t.People.Logged.FetchMode
 		for host, n := range t.Hosts {
 			all.Hosts[host] += n
 		}
@@ -326,7 +365,7 @@ func (o *initOptions) values() (values [][2]string, err error) {
 		named = append(named, s.Where)
 	}
 	values = [][2]string{{"DOCGAUGE_SITE_LOGS", strings.Join(named, ",")}, {"DOCGAUGE_SITE_DIR", o.Site.Dir},
-		{"DOCGAUGE_SITE_LOG_FORMAT", o.format},
+		{"DOCGAUGE_SITE_LOG_FORMAT", o.format}, {"DOCGAUGE_SITE_HUMANS", o.Site.Humans},
 		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.Projects, count.DefaultProject), o.Site.Hosts)}}
 	for _, pair := range o.environ {
 		i := slices.IndexFunc(values, func(of [2]string) bool { return of[0] == pair[0] })

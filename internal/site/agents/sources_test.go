@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // TestSourceOf: utm_source comes before the referrer if the table has it; hosts count with all that is below them, and
@@ -163,6 +165,9 @@ func TestSources(t *testing.T) {
 	for _, a := range Builtin().Agents() {
 		if a.Visits != "" && !slices.ContainsFunc(all, func(s *Source) bool { return s.Name == a.Visits }) {
 			t.Errorf("%s: the source %s is not in sources.txt", a.Token, a.Visits)
+		}
+		if got := analytics.SourceOfAgent(a.Token); got != a.Visits {
+			t.Errorf("%s: the pipeline has the source %q, want %q", a.Token, got, a.Visits)
 		}
 	}
 	for token, want := range map[string]string{"GPTBot": "chatgpt", "ChatGPT-User": "chatgpt", "Claude-User": "claude",

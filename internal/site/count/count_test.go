@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -502,8 +503,9 @@ func TestFindings(t *testing.T) {
 		"future": {"", append(repeat(3, combined), strings.Replace(combined(1), "2026", "2036", 1)), []string{
 			"1 of 4 lines left out, with times in the future, up to 2036-10-10T12:00:00Z: correct the clock"}},
 		"no evidence": {"", repeat(leastViews, combined), []string{"no line can show whether the clients that call " +
-			"themselves browsers are browsers: the log has no styles, scripts, fonts or images of the site, and no " +
-			"Sec-Fetch-Mode: log one of the two; name a log_format with $http_sec_fetch_mode"}},
+			"themselves browsers are browsers: the log has no styles, scripts, fonts or images of the site, no page " +
+			"answered 304, and no Sec-Fetch-Mode: log them; name a log_format with $http_sec_fetch_mode"}},
+		"304 alone":              {"", append(repeat(leastViews, combined), strings.Replace(combined(1), " 200 ", " 304 ", 1)), nil},
 		"no evidence, confirmed": {"", repeat(leastViews, combined), []string{ruins + "no line can show whether"}},
 		"little evidence":        {"", append(repeat(leastViews, combined), style), nil},
 		"headers alone":          {"", repeat(leastViews, navigates), nil},
@@ -881,6 +883,37 @@ func TestShown(t *testing.T) {
 	if report, err := rulesOf(t, Settings{}).Count(t.Context(), []string{dir}, Options{Now: now}); err != nil ||
 		report.People.Confirmed != 1 {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestRedirected: what agents asked for and was answered with a redirect is kept apart, but no page that is there.
+func TestRedirected(t *testing.T) {
+	v := NewViewer(rulesOf(t, Settings{}), NewVocabulary(), 0, now.Time().Unix())
+	v.All, v.Identify = true, func(*view, []byte) Reason { return "" }
+	line := func(path, agent string, status int) string {
+		return logged("192.0.2.1", path, agent, status, "2026-10-10 12:00:00", "")
+	}
+	lines := []string{line("/there", firefox, 200), line("/there/", "GPTBot/1.3", 301)}
+	for _, status := range []int{301, 302, 303, 307, 308, 404} {
+		lines = append(lines, line(fmt.Sprint("/", status), "GPTBot/1.3", status), line("/x", firefox, status))
+	}
+	b := v.Batch(rulesOf(t, Settings{}).Parser(), logs.Lines{Text: []byte(strings.Join(lines, "\n")), First: 1})
+	kinds := map[uint8]int{}
+	for _, m := range b.Missed {
+		kinds[m.Kind]++
+	}
+	// Each for the reader and for its network.
+	if kinds[facts.Redirected] != 2*4 || kinds[facts.Missed] != 2 || len(kinds) != 2 || len(b.Views) != 1 {
+		t.Errorf("%v, %d views", kinds, len(b.Views))
+	}
+	for i := range maxMisses {
+		lines = append(lines, logged(fmt.Sprintf("198.18.%d.%d", i/250, i%250), fmt.Sprint("/old/", i), "GPTBot/1.3", 301,
+			"2026-10-10 12:00:00", ""))
+	}
+	v.Batch(rulesOf(t, Settings{}).Parser(), logs.Lines{Text: []byte(strings.Join(lines, "\n")), First: 1})
+	b = v.Batch(rulesOf(t, Settings{}).Parser(), logs.Lines{Text: []byte(line("/late", "GPTBot/1.3", 404)), First: 1})
+	if len(b.Missed) != 2 {
+		t.Errorf("after many redirects %d missed", len(b.Missed))
 	}
 }
 

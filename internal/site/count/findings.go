@@ -25,12 +25,12 @@ const (
 	NoStatus    = "status"     // most lines lack it
 	NoClients   = "clients"    // most addresses are those of a proxy
 	Future      = "future"     // lines of times that are yet to come
-	Repeated    = "repeated"   // most views are in another log too
 	NoEvidence  = "evidence"   // no line can show that a client is a browser
+	Repeated    = "repeated"   // most views are in another log too
 )
 
 // FindingNames are the names of all findings.
-var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future, NoClients, Repeated, NoEvidence}
+var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future, NoClients, NoEvidence, Repeated}
 
 // Evidence counts what the findings of a log follow from.
 type Evidence struct {
@@ -40,8 +40,8 @@ type Evidence struct {
 	// forwarded counts the lines that have X-Forwarded-For.
 	forwarded int
 	browsers  crowdViews
-	// assets and fetchModes count the lines that can show that a client is a browser.
-	assets, fetchModes int
+	// Lines that can show that a client is a browser.
+	assets, notModified, fetchModes int
 
 	future int
 	newest int64 // Unix seconds, of the future
@@ -98,7 +98,8 @@ func (e *Evidence) Add(other Evidence) {
 	}
 	e.keys |= other.keys
 	e.forwarded += other.forwarded
-	e.assets, e.fetchModes = e.assets+other.assets, e.fetchModes+other.fetchModes
+	e.assets, e.notModified, e.fetchModes = e.assets+other.assets, e.notModified+other.notModified,
+		e.fetchModes+other.fetchModes
 	e.browsers.add(other.browsers)
 	e.lines, e.future, e.newest = e.lines+other.lines, e.future+other.future, max(e.newest, other.newest)
 }
@@ -111,7 +112,7 @@ func (e *Evidence) AddRecent(other Evidence, lines int) {
 			f.lines, f.agents, f.statuses = f.lines/2, f.agents/2, f.statuses/2
 		}
 		e.lines, e.future, e.forwarded = e.lines/2, e.future/2, e.forwarded/2
-		e.assets, e.fetchModes = e.assets/2, e.fetchModes/2
+		e.assets, e.notModified, e.fetchModes = e.assets/2, e.notModified/2, e.fetchModes/2
 		e.browsers.all, e.browsers.shared = e.browsers.all/2, e.browsers.shared/2
 		for i := range e.browsers.networks {
 			e.browsers.networks[i] /= 2
@@ -172,10 +173,10 @@ func (r *Rules) Findings(e Evidence, least int) (all []Finding) {
 	if f, ok := r.proxyFound(e); ok {
 		all = append(all, f)
 	}
-	if e.browsers.all >= leastViews && e.assets+e.fetchModes == 0 {
+	if e.browsers.all >= leastViews && e.assets+e.notModified+e.fetchModes == 0 {
 		all = append(all, Finding{NoEvidence, "no line can show whether the clients that call themselves browsers are " +
-			"browsers: the log has no styles, scripts, fonts or images of the site, and no Sec-Fetch-Mode: log one of the " +
-			"two; " + e.logFetchMode(), r.humans == analytics.Confirmed})
+			"browsers: the log has no styles, scripts, fonts or images of the site, no page answered 304, and no " +
+			"Sec-Fetch-Mode: log them; " + e.logFetchMode(), r.humans == analytics.Confirmed})
 	}
 	if e.future > 0 {
 		all = append(all, Finding{Future, fmt.Sprintf("%d of %s left out, with times in the future, up to %s: correct the "+

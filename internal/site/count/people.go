@@ -80,12 +80,6 @@ func (p People) Evidence() string {
 
 // confirm counts the people. In the mode confirmed the other ones count nowhere from then on.
 func (c *counting) confirm() (p People) {
-	for id, by := range c.shown {
-		if reader, known := c.readers[id]; known {
-			c.is[reader] |= by
-		}
-	}
-	clear(c.shown)
 	p = peopleOf(slices.Values(c.is), c.evidence)
 	if c.humans == analytics.Confirmed {
 		keep := func(who facts.Who) bool { return who&1 != facts.Human || c.isConfirmed(who>>1) }

@@ -122,7 +122,7 @@ type SourceReaders struct {
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
 	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
 		dateOf: map[analytics.Date]int{}, repeats: NewRepeats(), leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
-		shown: map[[2]uint64]proof{}, visits: map[personSource]int{},
+		visits:     map[personSource]int{},
 		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
 	c.project = int32(max(slices.Index(all, o.Project), 0))
@@ -215,7 +215,6 @@ type counting struct {
 	people     []sums  // by reader, with Options.ByAgent
 	unnamed    sums
 	visits     map[personSource]int // requests
-	shown      map[[2]uint64]proof  // readers without a view
 	userAgents userAgentCounts
 	leftOut    map[Reason]int
 	lines      int
@@ -233,6 +232,7 @@ type counting struct {
 
 // What a reader is, beside its proofs.
 const (
+	isViewer  = 0x20 // it has a view
 	isPerson  = 0x40 // it has a view by a browser that counts as human
 	isUnnamed = 0x80 // it has a view of Markdown by what calls itself a browser
 )
@@ -363,12 +363,9 @@ func (c *counting) add(log int, b Batch) {
 		}
 		c.views++
 		c.from, c.to = min(c.from, v.Day), max(c.to, v.Day+1)
-		reader, known := c.readers[v.Readers]
-		if !known {
-			reader = uint32(len(c.readers))
-			c.readers[v.Readers] = reader
-			c.is = append(c.is, 0)
-		}
+		reader := c.reader(v.Readers)
+		known := c.is[reader]&isViewer != 0
+		c.is[reader] |= isViewer
 		if b.clients != nil {
 			c.userAgents.add(b.clients[i].text, b.clients[i].agent, !known)
 		}
@@ -398,15 +395,20 @@ func (c *counting) add(log int, b Batch) {
 		}
 	}
 	for i, s := range b.Shown {
-		if s.Project != c.project {
-			continue
-		}
-		if reader, known := c.readers[s.Readers]; known {
-			c.is[reader] |= b.proofs[i]
-		} else {
-			c.shown[s.Readers] |= b.proofs[i]
+		if s.Project == c.project {
+			c.is[c.reader(s.Readers)] |= b.proofs[i]
 		}
 	}
+}
+
+// reader returns the number of a reader.
+func (c *counting) reader(id [2]uint64) uint32 {
+	number, known := c.readers[id]
+	if !known {
+		number = uint32(len(c.is))
+		c.readers[id], c.is = number, append(c.is, 0)
+	}
+	return number
 }
 
 // addPerson counts a view by a person.

@@ -103,7 +103,8 @@ func (v *Viewer) showBefore(l *logs.Line, out *view) {
 // show records the evidence of a client for all projects of the host. page is its view, if there is one.
 func (v *Viewer) show(l *logs.Line, addr netip.Addr, a *matchedAgent, page *view, by proof) {
 	_, network := networkOf(addr)
-	for _, project := range v.projectsOf(l) {
+	v.shownIn = v.projectsOf(v.shownIn[:0], l)
+	for _, project := range v.shownIn {
 		out := view{Day: analytics.DateOf(time.Unix(l.Time, 0)), Project: project}
 		if page != nil && page.Project == project {
 			out = *page
@@ -115,16 +116,16 @@ func (v *Viewer) show(l *logs.Line, addr netip.Addr, a *matchedAgent, page *view
 	}
 }
 
-// projectsOf returns the numbers of the projects of a line's host.
-func (v *Viewer) projectsOf(l *logs.Line) (all []int32) {
+// projectsOf appends the numbers of the projects of a line's host.
+func (v *Viewer) projectsOf(all []int32, l *logs.Line) []int32 {
 	switch {
 	case v.Fixed >= 0:
-		return []int32{v.Fixed}
+		return append(all, v.Fixed)
 	case len(v.projects) == 0:
-		return []int32{0}
+		return append(all, 0)
 	case len(l.Project) > 0:
 		if number, ok := v.numbers[string(l.Project)]; ok {
-			all = []int32{number}
+			all = append(all, number)
 		}
 		return all
 	}

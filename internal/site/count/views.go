@@ -70,6 +70,7 @@ type Viewer struct {
 	// proofs has the kind of each evidence, of which byProof wants all kinds.
 	proofs  []proof
 	byProof bool
+	shownIn []int32 // the projects of the present line
 	// negotiated has, unless All is set, the views since the last batch whose Accept prefers Markdown.
 	negotiated []negotiated
 	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
@@ -158,6 +159,10 @@ func (v *Viewer) view(l *logs.Line) Reason {
 			case http.StatusNotFound, http.StatusGone:
 				if !v.isAgain(l, true) {
 					v.miss(l, facts.Missed)
+				}
+			case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+				if !v.isAgain(l, true) {
+					v.miss(l, facts.Redirected)
 				}
 			}
 		}
@@ -366,6 +371,9 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	}
 	client, network := networkOf(addr)
 	out.Agent = a.number
+	if l.Status == http.StatusNotModified && !v.proxied {
+		v.evidence.notModified++
+	}
 	if why = v.reader(out, network, a.digest[:]); why == "" && a.agent == nil {
 		v.showPage(l, out, addr, a)
 	}

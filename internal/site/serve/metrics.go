@@ -49,8 +49,8 @@ var Metrics = []metric{
 		"was emptied (copytruncate), cut, or replaced by another that begins alike.", prometheus.CounterValue, []string{"source"}},
 	logFinding: {"docgauge_site_log_finding", "1 if the recent lines of a source make its numbers wrong. " +
 		"The finding says why: most lines lack the user agent (user-agent) or the status (status), no line has a key of " +
-		"json:… (key), times are in the future (future), the addresses belong to a proxy (clients), or another log has " +
-		"the same views (repeated). " +
+		"json:… (key), times are in the future (future), the addresses belong to a proxy (clients), another log has " +
+		"the same views (repeated), or no line can show that a client is a browser (evidence). " +
 		"The log of site serve has the remedy.", prometheus.GaugeValue, []string{"source", "finding"}},
 	rangesCreated: {"docgauge_site_ranges_created_timestamp_seconds", "When a list of published addresses was made; " +
 		"older than 30 days it verifies nothing.", prometheus.GaugeValue, []string{"file"}},

@@ -350,6 +350,10 @@ func (s *session) show() {
 		s.status[i].Source = src
 		before := s.status[i].Findings
 		s.status[i].Findings = append(s.rules.Findings(s.evidence[i], leastEvidence), repeated[i]...)
+		// Where claimed browsers count, none needs evidence.
+		s.status[i].Findings = slices.DeleteFunc(s.status[i].Findings, func(f count.Finding) bool {
+			return f.Name == count.NoEvidence && !f.Ruins
+		})
 		for _, f := range s.status[i].Findings {
 			if !slices.ContainsFunc(before, func(old count.Finding) bool { return old.Name == f.Name }) {
 				s.Logger.Warn("the numbers of a log may be wrong", "log", src.Name, "finding", f.Text)
