@@ -269,8 +269,8 @@ func (c *checker) tryProject(
 		f.Detail += " at least"
 		pages = 2
 	}
-	if page.Humans != "" {
-		f.Detail += "; people are counted as " + string(page.Humans)
+	if page.Humans == analytics.Confirmed { // else as platforms count that trust the name
+		f.Detail += "; people are counted as confirmed"
 	}
 	if from := page.DataFrom; from != nil {
 		switch {
