@@ -104,7 +104,7 @@ func randomSite(r *rand.Rand, form logForm) string {
 		}
 		isAsset := false
 		switch r.IntN(12) {
-		case 0:
+		case 0, 6, 7:
 			page += ".md"
 		case 1:
 			page += ".html"
