@@ -7,7 +7,7 @@ import "fmt"
 // audiences.
 type AgentRow struct {
 	Path     string   `json:"path" about:"Empty: the whole site, of paths that are there."`
-	Agent    string   `json:"agent" about:"People are browser with evidence of a browser, else unconfirmed."`
+	Agent    string   `json:"agent" about:"People are the agents browser and unconfirmed."`
 	Class    string   `json:"class"`
 	Audience Audience `json:"audience"`
 	Found    bool     `json:"found" about:"False: the path was asked for and is not there."`

@@ -13,7 +13,7 @@ type SourceRow struct {
 	Path     string `json:"path" about:"Empty: the whole site."`
 	Source   string `json:"source" about:"Where people came from; site is another page of the site, none is not known."`
 	Class    string `json:"class" about:"Of the source: assistant, search, code, social, other, site or none."`
-	Agent    string `json:"agent" about:"People are browser with evidence of a browser, else unconfirmed."`
+	Agent    string `json:"agent" about:"People are the agents browser and unconfirmed."`
 	Visitors int64  `json:"visitors" about:"Unique people do not add up over days, paths or sources."`
 	Requests int64  `json:"requests"`
 }
