@@ -121,7 +121,7 @@ func (c cluster) past(project string) {
 	for _, attempt := range []string{"1", "2", "3"} {
 		c.insert(visitors.rows, key+", "+attempt+", '/', "+attempt+", 0, 0, 1, 0, 0, 0"+ago)
 		if attempt != "1" {
-			c.insert(visitors.markers, key+", "+attempt+", 1, 0, 0, 1, 1, 0, 0, 0"+ago)
+			c.insert(visitors.markers, key+", "+attempt+", 1, 0, 0, 'claimed', 1, 1, 0, 0, 0"+ago)
 		}
 	}
 }

@@ -66,13 +66,23 @@ func put(t *testing.T, e engine, d *dataset, name string, day int, attempt uint6
 	t.Helper()
 	from := windowOf(day, 1, 0).Rev.From
 	head := fmt.Sprintf("'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(%d)", from, from+1, attempt)
-	row := fmt.Sprintf("concat('/p', toString(number)), toInt64(%d), toInt64(1), toInt64(1)", attempt)
-	marker := fmt.Sprintf("toInt64(1), toInt64(1), toInt64(1), toInt64(%d)", rows)
+	path, others := "concat('/p', toString(number))", 1
+	marker := fmt.Sprintf("toInt64(1), toInt64(1), toInt64(1), 'claimed', toInt64(%d)", rows)
 	if d.Site {
-		row = fmt.Sprintf("if(number < 2, '', concat('/p', toString(number))), concat('a', toString(number)), 'tool', "+
-			"'ai', toUInt8(1), toInt64(%d), toInt64(%d)", attempt, int(attempt)+rows-2)
-		marker = fmt.Sprintf("toInt64(%d)", rows-2)
+		path, others = "if(number < 2, '', "+path+")", int(attempt)+rows-2
+		marker = fmt.Sprintf("'claimed', toInt64(%d)", rows-2)
 	}
+	columns := []string{path}
+	for _, name := range d.Names(analytics.Text) {
+		columns = append(columns, fmt.Sprintf("concat('%s', toString(number))", name))
+	}
+	for range d.Names(analytics.Truth) {
+		columns = append(columns, "toUInt8(1)")
+	}
+	for i := range d.Names(analytics.Count) {
+		columns = append(columns, fmt.Sprintf("toInt64(%d)", []int{int(attempt), others}[min(i, 1)]))
+	}
+	row := strings.Join(columns, ", ")
 	rev := fmt.Sprintf("toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1)", attempt)
 	must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT %s, %s, %s, now() - %d FROM system.numbers "+
 		"LIMIT %d", name, d.rows, names(d.rowColumns()), head, row, rev, written*3600, rows))

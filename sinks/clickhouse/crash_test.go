@@ -31,7 +31,7 @@ func onStep(s *Sink, name string, nth int, f func()) { s.step = sinktest.OnStep(
 // kills itself while it commits a group of a report.
 func TestCrashChild(t *testing.T) {
 	dsn, _, at := sinktest.InChild(t)
-	s := openSmall(t, dsn, analytics.AgentsReport)
+	s := openSmall(t, dsn, analytics.Reports...)
 	for _, report := range analytics.Reports {
 		seen := map[string]int{}
 		s.step = func(step string) {

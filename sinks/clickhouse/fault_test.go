@@ -71,7 +71,7 @@ func cuts(t *testing.T, dsn string) (all []cutting) {
 func TestCut(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
-		s, r := open(t, dsn, analytics.AgentsReport), newReader(t, dsn)
+		s, r := open(t, dsn, analytics.Reports...), newReader(t, dsn)
 		check(t, s.Check(t.Context())) // makes the tables
 		all := cuts(t, dsn)
 		outcomes := make([]string, len(all))

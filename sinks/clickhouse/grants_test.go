@@ -17,11 +17,11 @@ func TestGrants(t *testing.T) {
 	admin, err := engines.StartEngine26(dir)
 	engines.Need(t, err)
 	must(t, admin, "CREATE DATABASE docs")
-	check(t, open(t, admin.DSN("docs"), analytics.AgentsReport).Check(t.Context()))
+	check(t, open(t, admin.DSN("docs"), analytics.Reports...).Check(t.Context()))
 	check(t, admin.Stop())
 	grants := sinktest.DocumentedGrants(t, "../../docs/clickhouse.md", `(?m)^(GRANT .*) TO docgauge;$`)
 	least := start26(t, dir, grants...)
-	s := open(t, least.DSN("docs"), analytics.AgentsReport)
+	s := open(t, least.DSN("docs"), analytics.Reports...)
 	check(t, s.Check(t.Context()))
 	for number, rows := range map[int32]int64{1: 30, 2: 10} {
 		for _, report := range analytics.Reports {

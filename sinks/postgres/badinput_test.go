@@ -99,14 +99,14 @@ func as(user, dsn string) string {
 func TestGrants(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn := database(t, e)
-		check(t, open(t, dsn, analytics.AgentsReport).Check(t.Context()))
+		check(t, open(t, dsn, analytics.Reports...).Check(t.Context()))
 		r := reader{connect(t, dsn)}
 		r.must("DO $$ BEGIN CREATE USER docgauge PASSWORD 'hunter2'; EXCEPTION WHEN duplicate_object THEN END $$")
 		grants := sinktest.DocumentedGrants(t, "../../docs/postgres.md", `(?m)^(GRANT .*);$`)
 		for _, grant := range grants {
 			r.must(grant)
 		}
-		s := open(t, as("docgauge", dsn), analytics.AgentsReport)
+		s := open(t, as("docgauge", dsn), analytics.Reports...)
 		check(t, s.Check(t.Context()))
 		for _, report := range analytics.Reports {
 			shows(t, s, r, seal(1, 30).For(report))
@@ -120,7 +120,7 @@ func TestGrants(t *testing.T) {
 				continue // everybody may use the schema public
 			}
 			r.must(strings.NewReplacer("GRANT", "REVOKE", " TO ", " FROM ").Replace(grant))
-			sinktest.Refuses(t, open(t, as("docgauge", dsn), analytics.AgentsReport), reportOf(grant), secret,
+			sinktest.Refuses(t, open(t, as("docgauge", dsn), analytics.Reports...), reportOf(grant), secret,
 				"lacks a right: docs/postgres.md", "42501")
 			r.must(grant)
 		}

@@ -22,7 +22,7 @@ var steps = []struct {
 // itself while it commits a window of each report.
 func TestCrashChild(t *testing.T) {
 	dsn, _, at := sinktest.InChild(t)
-	s := open(t, dsn, analytics.AgentsReport)
+	s := open(t, dsn, analytics.Reports...)
 	for _, report := range analytics.Reports {
 		s.step = func(step string) { at(step + " " + report.String()) }
 		replace(t, s, seal(2, cutRows).For(report))
@@ -34,7 +34,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	for i, version := range engines.PostgresVersions {
 		for j, at := range steps {
-			report := analytics.Reports[(i+j)%2]
+			report := analytics.Reports[(i+j)%len(analytics.Reports)]
 			t.Run(version+" "+at.name+" "+report.String(), func(t *testing.T) {
 				t.Parallel()
 				dsn, r := made(t, serverOf(t, version))
@@ -63,7 +63,7 @@ func TestServerKilled(t *testing.T) {
 					if atOnce && version != debian {
 						continue // a restart takes long, and what comes then is no matter of the version
 					}
-					report := analytics.Reports[(i+j)%2]
+					report := analytics.Reports[(i+j)%len(analytics.Reports)]
 					t.Run(at.name+name, func(t *testing.T) {
 						dsn, r := made(t, server)
 						s := open(t, dsn, report)

@@ -42,7 +42,7 @@ func made(t *testing.T, e *engines.Postgres) (dsn string, r reader) {
 func TestCut(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn, r := made(t, e)
-		var limits [2][]faults.Limit
+		limits := make([][]faults.Limit, len(analytics.Reports))
 		for i, report := range analytics.Reports {
 			up, down := lengths(t, dsn, report)
 			for _, left := range []int64{up - 1, up * 2 / 3, up / 3, 30000, 300, 20, 12, 6, 5, 1} {
@@ -53,15 +53,15 @@ func TestCut(t *testing.T) {
 			}
 		}
 		all := slices.Clone(limits[0])
-		for i := 1; i < len(all); i += 2 {
-			all[i] = limits[1][i]
+		for i := range all { // the reports take turns
+			all[i] = limits[i%len(limits)][i]
 		}
 		outcomes := make([]string, len(all))
 		t.Run("at", func(t *testing.T) {
 			for i, at := range all {
 				t.Run(fmt.Sprintf("up %d down %d", at.Up, at.Down), func(t *testing.T) {
 					t.Parallel()
-					outcomes[i] = cut(t, dsn, reader{client{r.Pool, t}}, at, 2+i, analytics.Reports[i%2])
+					outcomes[i] = cut(t, dsn, reader{client{r.Pool, t}}, at, 2+i, analytics.Reports[i%len(limits)])
 				})
 			}
 		})

@@ -103,7 +103,7 @@ func TestMigrationsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn := place(t, e)
 		r := readerAt(t, dsn)
-		sinktest.MigrationsAtOnce(t, func() sinks.Sink { return open(t, dsn, analytics.AgentsReport) }, r)
+		sinktest.MigrationsAtOnce(t, func() sinks.Sink { return open(t, dsn, analytics.Reports...) }, r)
 		for _, d := range datasets {
 			if n := value[int](r.client, "SELECT count(*) FROM "+d.versions); n != 1 {
 				t.Errorf("%s: %d migrations", d.report, n)
