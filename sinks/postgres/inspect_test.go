@@ -62,8 +62,10 @@ func TestInspectDamage(t *testing.T) {
 
 // reportOf is the report whose tables a statement names.
 func reportOf(sql string) analytics.Report {
-	if strings.Contains(sql, "docgauge_agents") {
-		return analytics.AgentsReport
+	for _, report := range analytics.Reports {
+		if report != analytics.VisitorsReport && strings.Contains(sql, "docgauge_"+report.String()) {
+			return report
+		}
 	}
 	return analytics.VisitorsReport
 }

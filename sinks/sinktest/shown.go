@@ -422,7 +422,8 @@ func Locations(t *testing.T, open func(dsn string) (sinks.Sink, error), forms ma
 	}
 }
 
-// DocumentedGrants returns the first groups of pattern in the grants of a document.
+// DocumentedGrants returns the first groups of pattern in the grants of a document, and as it says in words the same as
+// for agents for each further report.
 func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -434,6 +435,17 @@ func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) 
 	}
 	if len(grants) < 3 {
 		t.Fatalf("the documentation names %q", grants)
+	}
+	for _, grant := range slices.Clone(grants) {
+		for _, report := range analytics.OtherReports {
+			name := "docgauge_" + report.String()
+			if other := strings.ReplaceAll(grant, "docgauge_agents", name); other != grant {
+				if totals := report.Shape().TotalsTable; totals != "" {
+					other = strings.ReplaceAll(other, name+"_windows", "docgauge_"+totals)
+				}
+				grants = append(grants, other)
+			}
+		}
 	}
 	return grants
 }
