@@ -304,10 +304,13 @@ func (l *PageLog) seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 // all yields the rows of a window file: those of the site, and then those of its paths.
 func (l *PageLog) all(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.Record, error] {
 	return func(yield func(analytics.Record, error) bool) {
-		_, site, err := siteOf(l.shape, l.site)
-		if err != nil {
-			yield(analytics.Record{}, err)
-			return
+		var site []analytics.Record
+		if l.shape.Site { // otherwise the totals are counts, and a log that lost its pages has none
+			var err error
+			if _, site, err = siteOf(l.shape, l.site); err != nil {
+				yield(analytics.Record{}, err)
+				return
+			}
 		}
 		slices.SortFunc(site, l.shape.Compare)
 		for _, row := range site {
