@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -297,36 +296,24 @@ func (w *world) shown(k analytics.Key) (rev analytics.Revision) {
 	return rev
 }
 
-// rows returns the rows that readers see.
+// rows returns the rows that readers see, but for those of the site, as rows of visitors.
 func (w *world) rows(k analytics.Key) []analytics.Row {
 	w.Helper()
 	rev := w.shown(k)
 	if rev.Number == 0 || rev.TotalsOnly() {
 		return nil
 	}
-	if k.Report == analytics.AgentsReport {
-		return w.agents(rev)
-	}
-	rows, err := sinks.Top(w.Context(), w.reader, rev, math.MaxInt, w.root)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return rows
-}
-
-// agents returns the rows of agents that readers see as rows of visitors, but for those of the site.
-func (w *world) agents(rev analytics.Revision) (rows []analytics.Row) {
-	w.Helper()
 	shown, done, err := w.reader.Window(w.Context(), rev, w.root)
 	if err != nil {
 		w.Fatal(err)
 	}
-	for a, err := range sinks.RowsOf[analytics.AgentRow](shown) {
+	var rows []analytics.Row
+	for r, err := range shown.Rows() {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if a.Path != "" {
-			rows = append(rows, rowOf(a))
+		if !k.Report.Shape().IsOfSite(r) {
+			rows = append(rows, rowOf(k.Report, r))
 		}
 	}
 	if err := done(); err != nil {
@@ -337,7 +324,7 @@ func (w *world) agents(rev analytics.Revision) (rows []analytics.Row) {
 
 // totals are those that a reading of k has in the ledger.
 func (w *world) totals(k analytics.Key) analytics.Totals {
-	if k.Report == analytics.AgentsReport {
+	if k.Report.Shape().Site {
 		return analytics.Totals{} // they are rows
 	}
 	return totalsOf(w.service.all(k))

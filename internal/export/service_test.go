@@ -27,28 +27,18 @@ type visitorsPage struct {
 	HasMore bool
 }
 
-func (p visitorsPage) page() analytics.Page {
-	return analytics.Page{Offset: p.Offset, Totals: p.Totals, Humans: p.Humans, Rows: records(p.Rows), HasMore: p.HasMore}
-}
-
-// agents has an agent's row for each row of the page: its readers are the humans, its requests the total.
-func (p visitorsPage) agents() analytics.Page {
-	out := analytics.Page{Offset: p.Offset, HasMore: p.HasMore, Humans: p.Humans}
-	if p.Totals != (analytics.Totals{}) {
-		site := agentOf(analytics.Row{Totals: analytics.Totals{Human: p.Totals.Human, Total: p.Totals.Total}})
-		out.Site = records([]analytics.AgentRow{site})
+// of is the page as one of a report: its rows are those of visitors, as recordOf makes them.
+func (p visitorsPage) of(report analytics.Report) analytics.Page {
+	out := analytics.Page{Offset: p.Offset, Totals: p.Totals, Humans: p.Humans, HasMore: p.HasMore}
+	if report.Shape().Site {
+		if out.Totals = (analytics.Totals{}); p.Totals != out.Totals {
+			out.Site = []analytics.Record{recordOf(report, analytics.Row{Totals: p.Totals})}
+		}
 	}
 	for _, row := range p.Rows {
-		out.Rows = append(out.Rows, analytics.RecordOf(agentOf(row)))
+		out.Rows = append(out.Rows, recordOf(report, row))
 	}
 	return out
-}
-
-func records[R analytics.RowType](rows []R) (all []analytics.Record) {
-	for _, row := range rows {
-		all = append(all, analytics.RecordOf(row))
-	}
-	return all
 }
 
 // service is the API in memory. answer can replace its own answers.
@@ -146,13 +136,10 @@ func (s *service) Page(ctx context.Context, q docsapi.PageQuery) (analytics.Page
 		return analytics.Page{}, cmp.Or(err, statusError(http.StatusNotFound, docsapi.Permanent))
 	}
 	p, err := s.visitors(ctx, q)
-	switch {
-	case err != nil:
+	if err != nil {
 		return analytics.Page{}, err
-	case q.Report == analytics.AgentsReport:
-		return p.agents(), nil
 	}
-	return p.page(), nil
+	return p.of(q.Report), nil
 }
 
 func (s *service) visitors(ctx context.Context, q docsapi.PageQuery) (visitorsPage, error) {
@@ -174,15 +161,32 @@ func (s *service) visitors(ctx context.Context, q docsapi.PageQuery) (visitorsPa
 	return s.page(q), nil
 }
 
-func agentOf(r analytics.Row) analytics.AgentRow {
-	return analytics.AgentRow{Path: r.Path, Agent: "claude", Class: "coding", Audience: analytics.AI, Found: true,
-		Visitors: r.Human, Requests: r.Total}
+// recordOf is a row of visitors as a row of a report. A report with rows of the site counts readers and requests: they
+// are the people and the total.
+func recordOf(report analytics.Report, row analytics.Row) (r analytics.Record) {
+	shape := report.Shape()
+	if !shape.Site {
+		return analytics.RecordOf(row)
+	}
+	f := shape.Fields(&r)
+	for i, c := range shape.Columns[:len(f.Texts)] {
+		*f.Texts[i] = map[string]string{"path": row.Path, "agent": "claude", "class": "coding",
+			"audience": string(analytics.AI), "source": "claude"}[c.Name]
+	}
+	for _, truth := range f.Truths {
+		*truth = true
+	}
+	*f.Counts[0], *f.Counts[1] = row.Human, row.Total
+	return r
 }
 
-// rowOf is the inverse of agentOf, for rows of rowsOf.
-func rowOf(a analytics.AgentRow) analytics.Row {
-	return analytics.Row{Path: a.Path, Totals: analytics.Totals{Human: a.Visitors, AI: a.Requests - a.Visitors,
-		Total: a.Requests}}
+// rowOf is the inverse of recordOf, for rows of rowsOf.
+func rowOf(report analytics.Report, r analytics.Record) analytics.Row {
+	human, total := r.Counts[0], r.Counts[1]
+	if !report.Shape().Site {
+		total = r.Counts[2]
+	}
+	return analytics.Row{Path: r.Path(), Totals: analytics.Totals{Human: human, AI: total - human, Total: total}}
 }
 
 func (s *service) charge(q docsapi.PageQuery) (nth int, err error) {
