@@ -34,7 +34,7 @@ func figures(g view.Grid) string {
 	}
 	human := func(t analytics.Totals) int64 { return t.Human }
 	ai := func(t analytics.Totals) int64 { return t.AI }
-	return fmt.Sprintf("Human %s%s AI %s%s AI share %.1f%% Both %s", commas(now.Human), moved(human), commas(now.AI),
+	return fmt.Sprintf("Human %s%s AI %s%s AI share %.1f%% Read as person and as AI %s", commas(now.Human), moved(human), commas(now.AI),
 		moved(ai), float64(now.AI)/float64(now.Total)*100, commas(now.Human+now.AI-now.Total))
 }
 
