@@ -7,6 +7,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -123,6 +124,40 @@ func changeOf(before, after int64) *change {
 	}
 	text := strings.TrimPrefix(growth, "−")
 	return &change{Text: "▼ " + text, Words: "down " + text, Tone: tone}
+}
+
+// figure is a number of a row of totals. The template "totals" shows it.
+type figure struct {
+	Name, Value, Class string  // Class is that of its line in the chart
+	Change             *change // nil: not known
+	Note               string
+}
+
+// figuresOf are the totals of a card, with the requests of AI agents where those of the window are known.
+func figuresOf(c *card, agents *query.AgentsReport) []figure {
+	t := c.Grid.Newest.Totals
+	readers, people, ai := figure{"Readers", format.Commas(t.Total), "all", nil, ""},
+		figure{"People", format.Commas(t.Human), "human", nil, ""},
+		figure{"AI readers", format.Commas(t.AI), "ai", nil, view.Percent(t.AI, t.Total) + " of all"}
+	if len(c.Changes) > 0 {
+		readers.Change, people.Change, ai.Change = &c.Changes[0], c.Changes[0].Human, c.Changes[0].AI
+	}
+	if agents != nil && agents.People != nil {
+		people.Note = format.Commas(agents.People.Confirmed) + " confirmed to " + format.Commas(agents.People.Claimed) + " claimed"
+	}
+	out := []figure{readers, people, ai}
+	if agents != nil && agents.AIRequests != nil {
+		f := figure{Name: "AI requests", Value: format.Commas(*agents.AIRequests)}
+		if before := agents.AIRequestsBefore; before != nil && len(c.Changes) > 0 {
+			f.Change = changeOf(*before, *agents.AIRequests)
+		}
+		out = append(out, f)
+	}
+	for _, more := range t.More() {
+		out = append(out, figure{Name: more.Name, Value: format.Commas(more.Value)})
+	}
+	common := bothText(t)
+	return append(out, figure{Name: "Person and AI", Value: common.Text, Note: common.Note})
 }
 
 // both is the number of visitors that were human and AI. It is false if that number is impossible

@@ -32,6 +32,7 @@ type chart struct {
 	// Area, Total, Human, AI and Both are SVG paths, broken where a window is missing.
 	Area, Total, Human, AI, Both string
 	Merged                       string // an SVG path through the windows of merges
+	Chosen                       string // an SVG path over the window that the page is about; empty: the newest
 	Modes                        string // an SVG path before windows that count people by another mode
 	ModeNotes                    []string
 	Top                          float64
@@ -199,11 +200,16 @@ func stretches(cells []view.Cell, picked func(view.Cell) bool) string {
 			to++
 		}
 		if to > from {
-			fmt.Fprintf(&path, "M%d 0H%dV%dH%dZ", from*columnWidth, to*columnWidth, chartHeight, from*columnWidth)
+			path.WriteString(stretch(from, to))
 			from = to
 		}
 	}
 	return path.String()
+}
+
+// stretch is an SVG path over some columns.
+func stretch(from, to int) string {
+	return fmt.Sprintf("M%d 0H%dV%dH%dZ", from*columnWidth, to*columnWidth, chartHeight, from*columnWidth)
 }
 
 // ceiling is a round number not below n whose half is round as well.

@@ -54,7 +54,8 @@ func (h *pathHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, code := h.answer(r)
-	p.Style, p.Version = pathKind().style, h.version
+	a := &address{page: atPages, project: view.Project{ID: p.Project}}
+	p.Style, p.Version, p.Navigation = pathKind().style, h.version, navigation(h.current(), atPages, a)
 	plain, err := pathKind().render("pathpage", p)
 	if err != nil {
 		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
@@ -67,6 +68,7 @@ func (h *pathHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type pathPage struct {
 	Style                template.CSS
 	Version              string
+	Navigation           []tab
 	Project, ProjectName string
 	Path                 string
 	Title                string

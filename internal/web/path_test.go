@@ -119,7 +119,7 @@ func TestPathPage(t *testing.T) {
 			t.Errorf("%s: %d, want %d\n%s", name, code, tc.code, seen(body))
 		}
 		wants(t, seen(body), tc.want...)
-		wants(t, body, `href="./"`)
+		wants(t, body, `<nav class="site" aria-label="Pages"><a href="./`)
 		if strings.Contains(body, "<script") || len(body) > 100_000 {
 			t.Errorf("%.60s: a script, or %d bytes", tc.query, len(body))
 		}

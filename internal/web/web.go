@@ -1,10 +1,11 @@
-// Package web shows values to people and programs: the status page and the report as HTML, the
-// numbers as JSON and CSV. Package server serves them.
+// Package web shows values to people and programs: the pages of a server and the report as HTML, the
+// numbers as JSON and CSV. Package server serves them. The pages open with the readers; a URL names the project, the
+// window and the comparison of each ([Site]).
 //
 // Templates range over the values of package view, so every page shows a window, a run or a job
 // the same way, and the words for them are template functions. Its invariants: a page is made
-// once for each snapshot, so a view reads no state and sends no request (the page of a path reads the
-// archive, as questions to the API do, a bounded number at a time); it is whole or an error,
+// once for each snapshot, so a view reads no state and sends no request (older windows, lists of all pages and the page
+// of a path are read from the archive, as questions to the API are, a bounded number at a time); it is whole or an error,
 // and can be read without its script; it requests nothing, except that the script of a page of a
 // server asks for that page again, which a content security policy enforces that allows its own style
 // and script by their digests; whatever comes from the API, a sink or an archive stays text; an
@@ -96,7 +97,7 @@ var functions = template.FuncMap{
 
 // pageKind is the templates of one kind of page, and its style sheet and script, which stand in
 // the page. policy allows those, by their digests, and the icon; livePolicy allows the script to ask
-// the server of the page for newer numbers too. It is read when it is first needed: every command would
+// the server of the page for newer numbers too, and forms to choose another window there. It is read when it is first needed: every command would
 // start 5 ms later.
 type pageKind struct {
 	style              template.CSS
@@ -119,8 +120,8 @@ func newPageKind(dir, script string) pageKind {
 	k := pageKind{style: template.CSS(asset("parts/style.css")),
 		script: template.JS(script), templates: parsed}
 	begin := "default-src 'none'; style-src " + digest(string(k.style)) + "; script-src " + digest(script)
-	const end = "; img-src data:; base-uri 'none'; form-action 'none'"
-	k.policy, k.livePolicy = begin+end, begin+"; connect-src 'self'"+end
+	const end = "; img-src data:; base-uri 'none'; form-action "
+	k.policy, k.livePolicy = begin+end+"'none'", begin+"; connect-src 'self'"+end+"'self'"
 	return k
 }
 
