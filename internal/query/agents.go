@@ -32,8 +32,8 @@ func (l AgentList) Rule() string {
 		return "Asked for by agents from two networks or more, and not there. The requests are those of all agents; " +
 			"the nearest page is only the most similar path."
 	}
-	return "Readers are never added up. Where an operator fetches pages for an agent (classes answers, search and " +
-		"training), its readers are the few addresses it fetches from: compare requests."
+	return "Readers are never added up. Where an operator fetches pages for an agent (AI assistants, search and " +
+		"training crawlers), its readers are the few addresses it fetches from: compare requests."
 }
 
 // AgentOrder is the number by which a list of agents is ranked.
@@ -72,7 +72,7 @@ type AgentRanking struct {
 	List AgentList `json:"list"`
 	// By is the order; empty: that of [AgentRanking.Complete].
 	By AgentOrder `json:"by"`
-	// Agent is the agent of AgentPages.
+	// Agent is the agent of AgentPages; of Misses, the one whose requests alone count, empty: all.
 	Agent string `json:"agent"`
 	// Page makes SiteAgents those that read one page.
 	Page string `json:"-"`
@@ -107,7 +107,7 @@ func (r AgentRanking) Complete() (AgentRanking, error) {
 		return r, fmt.Errorf("list %.20q: want agents, pages or misses", r.List)
 	case r.List == AgentPages && r.Agent == "":
 		return r, errors.New("agent: missing; list pages shows those of one agent")
-	case r.List != AgentPages && r.Agent != "":
+	case r.List == SiteAgents && r.Agent != "":
 		return r, fmt.Errorf("agent: want it without list %s", r.List)
 	case !slices.Contains(AgentOrders, r.By):
 		return r, fmt.Errorf("by %.20q: want %s", r.By, OrderList())

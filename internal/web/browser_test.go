@@ -30,6 +30,11 @@ func TestBrowserLayout(t *testing.T) {
 		t.Run(name, func(t *testing.T) { // it closes the tab
 			tab := open(t)
 			engines.Legible(t, tab, name)
+			engines.EvalNone(t, tab, name+": an axis beside its chart", `Array.from(document.querySelectorAll(".plot"))
+				.filter(e => e.checkVisibility()).filter(e => {
+					const [axis, frame] = [".dates", ".frame"].map(q => e.querySelector(q).getBoundingClientRect());
+					return Math.abs(axis.left - frame.left) > 1 || Math.abs(axis.width - frame.width) > 1;
+				}).map(e => e.textContent)`)
 			if slices.Contains(axed, name) {
 				engines.Axe(t, tab, name)
 			}

@@ -39,8 +39,8 @@ func figures(g view.Grid, form string) string {
 }
 
 const (
-	onCard  = "Human %s%s AI %s%s AI share %.1f%% Both %s"
-	inTotal = "People %s%s AI readers %s%s %.1f%% of all Both %s"
+	onCard  = "Human %s%s AI %s%s AI share %.1f%% Read as person and as AI %s"
+	inTotal = "People %s%s AI readers %s%s %.1f%% of all Person and AI %s"
 )
 
 // demoSnapshot is two projects after some months: one was read for long, the other since

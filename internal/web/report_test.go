@@ -162,7 +162,7 @@ func TestReportWords(t *testing.T) {
 	got = seen(write(t, several()))
 	wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd",
 		"9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
-		"Both –", "No complete window has been read yet.", "No earlier window to compare with", "37 older jobs not shown",
+		"Person and AI –", "No complete window has been read yet.", "No earlier window to compare with", "37 older jobs not shown",
 		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
 	r := demoReport()
 	r.State = nil
@@ -305,7 +305,7 @@ func TestReportAgents(t *testing.T) {
 	_, status := visit(t, pages["/status"], "/status")
 	for name, page := range map[string]string{"report": write(t, r), "live": served, "status": status} {
 		text := seen(page)
-		wants(t, text, "26 Oct – 1 Nov 2026 Agent Audience Readers Change Requests Claude-User answers ai 200 +100 "+
+		wants(t, text, "26 Oct – 1 Nov 2026 Agent Readers Change Requests Claude-User AI assistant 200 +100 "+
 			"+100% 1,554", "Did not read since 19–25 Oct 2026: Aider .",
 			"Asked for and not there 26 Oct – 1 Nov 2026, 2 paths",
 			"/<script>alert(1)</script>\"'&", " no page is near asked by Claude-User 80 80 +40 +100%",

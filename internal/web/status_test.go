@@ -76,12 +76,13 @@ func TestStatusNumbers(t *testing.T) {
 		wants(t, body, `<a href="`+path+`">`)
 	}
 	wants(t, body, `<div class="coverage narrow">`)
-	wants(t, got, "Only totals are read (28d:totals). 28d in DOCGAUGE_WINDOWS reads the pages too.")
+	wants(t, got, "Only the totals of the site are read, not its pages. How to read the pages too")
 	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min",
 		"Windows due 16 Skipped 2 Requests left 12 of 90 this hour",
 		"Waiting for the request budget",
 		"16 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",
-		"Assistants Day Mon 5 Oct 2026, the 5 with most readers of 28", "Claude-User answers ai 1,203 9,871",
+		"Assistants Day Day Mon 5 Oct 2026, 4 of 27 agents", "Claude-User AI assistant 1,203 9,871",
+		"people people 12,345 43,210",
 		"Product docs Day of agents missing not read yet 2", "Product docs Day missing not read yet 9",
 		"developer-hub 28 days missing not read yet 4",
 		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/",

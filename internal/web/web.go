@@ -41,7 +41,7 @@ var files embed.FS
 
 // functions put values into words.
 var functions = template.FuncMap{
-	"commas": func(n any) string { return format.Commas(reflect.ValueOf(n).Int()) },
+	"commas": func(n any) string { return format.Commas(reflect.Indirect(reflect.ValueOf(n)).Int()) },
 	"plural": func(n any, one string) string { return format.Plural(reflect.ValueOf(n).Int(), one) },
 	// name, message and short shorten text from outside.
 	"name":    func(s any) string { return format.Cut(fmt.Sprint(s), view.MaxName) },
@@ -56,12 +56,21 @@ var functions = template.FuncMap{
 	"legend": legendOf, "gaps": gaps,
 	"marks":     func() map[string]string { return marks },
 	"agentGain": agentGain, "sent": sentText, "agentRule": func(list query.AgentList) string { return list.Rule() },
-	"pageGain": pageGain, "jobTook": jobTook, "outcome": outcomeOf,
+	"agentRow": agentList.row, "agentLink": agentList.link, "openTab": openTab, "shownAgents": shownAgents,
+	"moreAgents": moreAgents,
+	"pageGain":   pageGain, "jobTook": jobTook, "outcome": outcomeOf,
 	"dueReason": func(reason string) string { return dueReasons[reason] },
 	"waitReason": func(r analytics.AsideReason) string {
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
 	},
-	"keyLeft": keyLeft, "keyConcern": keyConcern,
+	"size": func(n int64) string {
+		if n < 0 {
+			return "–"
+		}
+		return format.Size(n)
+	},
+	"totalsOnlyDoc": func() string { return "https://github.com/docgauge/docgauge/blob/main/docs/api.md#what-it-costs" },
+	"keyLeft":       keyLeft, "keyConcern": keyConcern,
 	// remedy links to the section of the runbook about an alert.
 	"remedy": func(rule string) string {
 		return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
@@ -72,8 +81,9 @@ var functions = template.FuncMap{
 		}
 		return int(pageRefresh / time.Second)
 	},
-	"linked": func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
-	"href":   linkedPath.href, "pageURL": pageURL, "since": sinceOf,
+	"linked":   func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project, ""} },
+	"pageLink": func(l pageList, path string) linkedPath { return linkedPath{path, l.Project, l.Query} },
+	"href":     linkedPath.href, "pageURL": pageURL, "since": sinceOf,
 	"sort": pageList.sort, "bar": pageList.bar,
 	"before": pathWindow.before, "windowState": pathWindow.state, "moved": pathWindow.moved,
 	"notCounted": (*statusPage).notCounted, "budgetName": (*statusPage).budgetName,
@@ -138,8 +148,9 @@ func digest(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// linkedPath is the path of a page. Project leads to the numbers of that page; empty: nothing does.
-type linkedPath struct{ Path, Project string }
+// linkedPath is the path of a page. Project leads to the numbers of that page; empty: nothing does. Query is the rest of
+// the address.
+type linkedPath struct{ Path, Project, Query string }
 
 // maxLinked is the length of the longest path that leads to its numbers, which bounds the size of pages.
 const maxLinked = 1000
@@ -149,7 +160,7 @@ func (p linkedPath) href() string {
 	if p.Project == "" || len(p.Path) > maxLinked {
 		return ""
 	}
-	return pageURL(p.Project, p.Path)
+	return pageURL(p.Project, p.Path) + p.Query
 }
 
 // How often the script of a page asks for newer numbers, before and after the first.
