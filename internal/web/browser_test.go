@@ -70,6 +70,29 @@ func TestBrowserLayout(t *testing.T) {
 		}
 		look(fmt.Sprintf("report-several-%d", width), report(several(), size))
 	}
+	here := openSite(t)
+	for name, size := range map[string]engines.View{
+		"light": {Width: 1280, Height: 900}, "dark": {Width: 1280, Height: 900, Scheme: "dark"},
+		"small": {Width: 400, Height: 860}, "small-dark": {Width: 400, Height: 860, Scheme: "dark"},
+		"narrow": {Width: 320, Height: 640}, "print": {Width: 760, Height: 1000, Media: "print"},
+	} {
+		for page, path := range map[string]string{
+			"readers": "/", "older": "/?window=week&at=2026-09-27", "pages": "/page", "jobs": "/jobs",
+			"none": "/?at=2001-01-01",
+		} {
+			name := page + "-" + name
+			t.Run(name, func(t *testing.T) {
+				tab := here.open(t, path, size)
+				engines.Legible(t, tab, name)
+				engines.EvalEqual(t, tab, true, fits)
+				if page == "older" || page == "none" || size.Width == 320 || size.Media != "" {
+					return // the same parts
+				}
+				engines.Axe(t, tab, name)
+				engines.Accessible(t, tab)
+			})
+		}
+	}
 	engines.Accessible(t, openStatus(t, browser, demoSnapshot(), engines.View{Width: 1440, Height: 900}))
 	engines.Accessible(t, openReport(t, browser, several(), engines.View{Width: 1280, Height: 900}))
 }

@@ -72,6 +72,9 @@ func (h *pagesHandler) answer(r *http.Request) (rendered, error) {
 	if err != nil {
 		return refusal(a, err, h.site.Version)
 	}
+	a.grids = slices.DeleteFunc(slices.Clone(a.grids), func(g view.Grid) bool {
+		return g.TotalsOnly && g.Granularity != q.window
+	})
 	p := &pagesPage{Style: pathKind().style, Script: pathKind().script, Version: h.site.Version, Title: a.name(),
 		Navigation: navigation(s, atPages, a), Prefix: q.ranking.Prefix, Made: momentOf(s.At, s.At)}
 	p.orders(a, q.ranking)

@@ -41,6 +41,9 @@ func openSite(t *testing.T) *site {
 			}
 		}
 	}
+	for _, c := range s.Projects[0].Grids[1].Cells[10:12] { // weeks that lie further back
+		memory.Put(*c.Revision, rows(*c.Revision, "/old"), nil)
+	}
 	here := &site{memory: memory}
 	here.now.Store(s)
 	here.pages = &web.Site{Current: here.now.Load, Version: "v1",
@@ -97,7 +100,9 @@ func (s *site) open(t *testing.T, path string, size engines.View) *engines.Tab {
 	tab, err := engines.RunChromium(t).Open(t.Context(), s.URL+path, size)
 	must(t, err)
 	t.Cleanup(func() {
-		gone := func(line string) bool { return strings.Contains(line, "ERR_CONNECTION_REFUSED") }
+		gone := func(line string) bool { // a server that ended, or a window that is not there
+			return strings.Contains(line, "ERR_CONNECTION_REFUSED") || strings.Contains(line, "status of 404")
+		}
 		if console := slices.DeleteFunc(tab.Console(), gone); len(console) > 0 {
 			t.Errorf("console: %q", console)
 		}
