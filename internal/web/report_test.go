@@ -164,6 +164,16 @@ func TestReportWords(t *testing.T) {
 		"9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
 		"Person and AI –", "No complete window has been read yet.", "No earlier window to compare with", "37 older jobs not shown",
 		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
+	ended := several().Projects[2]
+	for i, total := range []int64{7, 0, 0} {
+		w := analytics.Window{From: testbed.Today - 3 + analytics.Date(i), To: testbed.Today - 2 + analytics.Date(i)}
+		ended.Grids[0].Cells = append(ended.Grids[0].Cells[:i], view.Cell{Window: w, Revision: &analytics.Revision{
+			Key: analytics.Key{Window: w}, Totals: analytics.Totals{Human: total, Total: total}}})
+	}
+	ended.Grids = ended.Grids[:1]
+	ended.Grids[0].Count()
+	wants(t, seen(write(t, web.Report{Made: now, Projects: []view.Project{ended}})),
+		"0 readers on Mon 5 Oct 2026. No readers since Sat 3 Oct 2026. provisional")
 	r := demoReport()
 	r.State = nil
 	got = seen(write(t, r))
