@@ -65,7 +65,11 @@ func readAddress(
 	if s == nil {
 		return a, q, errStarting
 	}
-	q, err = readQuestion(query, append([]string{"project", "window", "at", "compare"}, own...), 1, 0)
+	known := []string{"project", "window", "at"}
+	if page != atAgents && !slices.Contains(own, "path") { // those have the window before beside each
+		known = append(known, "compare")
+	}
+	q, err = readQuestion(query, append(known, own...), 1, 0)
 	if err == nil {
 		a.against, err = ParseComparison(q.values.Get("compare"))
 	}
@@ -105,7 +109,7 @@ func (a *address) chooseProject(id string) error {
 		format.DidYouMean(id, ids))}
 	if len(ids) > 0 {
 		near := slices.MinFunc(ids, func(x, y string) int { return format.Edits(id, x) - format.Edits(id, y) })
-		e.near = Link{a.snapshot.ProjectName(near), a.page + "?" + url.Values{"project": {near}}.Encode()}
+		e.near = Link{"Show " + a.snapshot.ProjectName(near), a.page + "?" + url.Values{"project": {near}}.Encode()}
 	}
 	return e
 }
@@ -127,7 +131,7 @@ func (a *address) chooseWindow(q question) error {
 			return far(x) - far(y)
 		}).Granularity
 		return addressError{http.StatusNotFound, fmt.Sprintf("window %s: not one of the windows that are read of %s; the "+
-			"nearest is %s.", q.window, a.name(), near), Link{title(near), a.toKind(near)}}
+			"nearest is %s.", q.window, a.name(), near), Link{"Show " + title(near), a.toKind(near)}}
 	default:
 		a.grid.Granularity = cmp.Or(q.window, analytics.Week)
 	}
@@ -196,7 +200,7 @@ func (a *address) lacks(day, today analytics.Date) error {
 	if near >= 0 {
 		w := a.grid.Cells[near].Window
 		e.text += " The nearest is " + view.Days(g, w) + "."
-		e.near = Link{view.Days(g, w), a.toWindow(w)}
+		e.near = Link{"Show " + view.Days(g, w), a.toWindow(w)}
 	}
 	return e
 }
@@ -281,6 +285,9 @@ func (a *address) to(page string) string {
 	v := a.values()
 	for name := range a.own {
 		v.Del(name)
+	}
+	if page == atAgents {
+		v.Del("compare")
 	}
 	has := func(g view.Grid) bool {
 		return g.Granularity == a.grid.Granularity && (page != atPages || !g.TotalsOnly)

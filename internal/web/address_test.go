@@ -77,11 +77,13 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	for target, want := range map[string]string{
-		"/page?by=nobody":  `by "nobody": want total, human, ai or change`,
-		"/page?list=best":  `list "best": want top, rising or falling`,
-		"/page?offset=-1":  `offset "-1": want 0 to 100000`,
-		"/page?prefix=%ff": "prefix: not UTF-8",
-		"/jobs?window=day": `parameter "window": want project`,
+		"/page?by=nobody":           `by "nobody": want total, human, ai or change`,
+		"/page?list=best":           `list "best": want top, rising or falling`,
+		"/page?offset=-1":           `offset "-1": want 0 to 100000`,
+		"/page?prefix=%ff":          "prefix: not UTF-8",
+		"/agent?compare=year":       `parameter "compare": want project, window, at, agent`,
+		"/page?path=/&compare=year": `parameter "compare": want project, window, at, path`,
+		"/jobs?window=day":          `parameter "window": want project`,
 	} {
 		path, _, _ := strings.Cut(target, "?")
 		code, body := visit(t, pages[path], target)

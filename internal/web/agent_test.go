@@ -149,11 +149,11 @@ func TestAgentPage(t *testing.T) {
 				"AhrefsBot crawler 5,400 +900 +20.0% 5,994 people (confirmed) 4,800 +800 +20.0% 18,000 9 MB " +
 				"people (unconfirmed) 540",
 			"asked by Claude-User 72, GPTBot 42", "google search, people (confirmed) 420"}},
-		{"/agent?agent=claude-user", 404, []string{`agent "claude-user" has no row in the week windows asked for. Did you mean Claude-User? Show`}},
+		{"/agent?agent=claude-user", 404, []string{`agent "claude-user" has no row in the week windows asked for. Did you mean Claude-User? Claude-User`}},
 		{"/agent?agent=Nobody", 404, []string{`agent "Nobody" has no row in the week windows asked for; there are`}},
 		{"/agent?at=2026-10-07", 404, []string{"No week with 2026-10-07 has been read. The nearest is 28 Sep – 4 Oct 2026."}},
 		{"/agent?window=day", 404, []string{"the nearest is week"}},
-		{"/agent?path=/", 400, []string{`parameter "path": want project, window, at, compare, agent`}},
+		{"/agent?path=/", 400, []string{`parameter "path": want project, window, at, agent`}},
 		{"/page?prefix=/docs/guides/", 200, []string{"/docs/guides/* All pages /docs/ Most readers",
 			"Sections /docs/guides/deploy/ 2 pages", "Pages 26 Oct – 1 Nov 2026, 4 pages, compared with",
 			"/docs/guides/start 650 240 890 +140 +18.7%", "the readers of a section are not known"}},

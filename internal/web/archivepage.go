@@ -148,6 +148,7 @@ func (a *address) about(page, parameter, value string) string {
 func (a *address) rest() string {
 	v := a.values()
 	v.Del("project")
+	v.Del("compare")
 	for name := range a.own {
 		v.Del(name)
 	}

@@ -106,7 +106,7 @@ func TestPathPage(t *testing.T) {
 		{"path=/a", 404, []string{"project \"prj_b\" has no window in the archive"}},
 		{"project=prj_a&path=", 200, []string{"Status (empty path) ", "Readers of this page of prj_a", "Human 7", "Rank 3 of 4 pages"}},
 		{"project=prj_a&path=/a&path=/basics", 400, []string{"parameter path: given more than once"}},
-		{"project=prj_a&path=/a&limit=3", 400, []string{`parameter "limit": want project, window, at, compare, path`}},
+		{"project=prj_a&path=/a&limit=3", 400, []string{`parameter "limit": want project, window, at, path`}},
 		{"project=prj_a&path=/a&window=year", 400, []string{`window "year": want day`}},
 		{"project=prj_a&path=%ff", 400, []string{"path: not UTF-8"}},
 		{"project=prj_a&path=" + long, 400, []string{"path: longer than 8192 bytes"}},
