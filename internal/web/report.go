@@ -322,8 +322,9 @@ func (s *reportSeries) compare(against Comparison, project string) {
 				" with readers in " + s.Before + " and none now"},
 		} {
 			l.Note = format.Plural(l.of.Count, "page") + l.note
-			l.Rows, l.First = l.of.First, firstMoves
-			s.Lists = append(s.Lists, l.pageList)
+			if l.Rows, l.First = l.of.First, firstMoves; len(l.Rows) > 0 {
+				s.Lists = append(s.Lists, l.pageList)
+			}
 		}
 	}
 	for i := range s.Lists {
