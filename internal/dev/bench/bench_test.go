@@ -225,6 +225,7 @@ func TestAims(t *testing.T) {
 			add(siteTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
 			add(serveTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
 		}
+		add(siteTable, reportPage, workload{1, 5e6, 0}, client{name: docgaugeClient})
 		got := judge(all)
 		if len(got) != len(aims) {
 			t.Errorf("%d aims were judged, want %d", len(got), len(aims))

@@ -29,6 +29,9 @@ var (
 	clickHouseSQL string
 )
 
+// reportPage is the scenario of a page of a combined log.
+const reportPage = "combined, as a page"
+
 // siteAll counts the readers of one log with docgauge and with others, then of the same lines in
 // other forms, and of long logs with many readers. Who counts exactly must count the same.
 func (l *lab) siteAll(ctx context.Context) (all []result) {
@@ -76,6 +79,8 @@ func (l *lab) siteAll(ctx context.Context) (all []result) {
 			})...)
 		}))
 	}
+	_, v := measure(l.docgauge(ctx, docgaugeClient, l.newDir(), "site", "report", "--output=-", log.Path))
+	all = append(all, l.show(result{siteTable, reportPage, client{name: docgaugeClient}, workload{1, log.Lines, 0}, v}))
 	for _, kept := range []siteLog{log, packed, stream, long, longest} {
 		counts, v := l.serveSite(ctx, kept)
 		verify("site serve", kept, counts)
