@@ -131,7 +131,7 @@ var allExecuted = regexp.MustCompile("<!-- " + allExecutedMark + " ([^>]*) -->")
 func TestDocumentationMarks(t *testing.T) {
 	known := testNames(t)
 	pages := documentation(t)
-	listed := listedMarks(pages["docs/testing.md"])
+	listed := listedMarks(pages["docs/dev/testing.md"])
 	for page, text := range pages {
 		all := allExecuted.FindStringSubmatch(text)
 		if all != nil {
@@ -173,7 +173,7 @@ func checkMarks(b docBlock, known map[string]bool) string {
 		}
 	}
 	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->; " +
-		"for the README in docs/testing.md"
+		"for the README in docs/dev/testing.md"
 }
 
 var testName = regexp.MustCompile(`\bTest\w+|\b[\w-]+\.txtar\b`)
