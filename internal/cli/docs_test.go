@@ -269,9 +269,19 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// variableMarkdown has a table of variables for each group.
+// variableMarkdown has a table of the variables that most people need, and one for each group.
 func variableMarkdown() string {
 	var b strings.Builder
+	b.WriteString("\n### What most people need\n\n| for | variables |\n|---|---|\n")
+	for _, task := range config.Tasks {
+		var names []string
+		for _, v := range config.Common() {
+			if v.Task == task {
+				names = append(names, "`"+v.Name+"`")
+			}
+		}
+		b.WriteString("| " + task + " | " + strings.Join(names, ", ") + " |\n")
+	}
 	group := ""
 	for _, v := range config.Variables() {
 		if v.Meaning == "" {
