@@ -20,6 +20,8 @@ const (
 	firstMoves      = 10   // are shown of each kind of change
 	maxReportJobs   = 100  // in the table of jobs
 	maxReportAgents = 20   // of one window, and as many misses
+	maxReads        = 8    // AI agents whose pages are listed
+	maxReadPages    = 10   // of one of them
 	maxMerges       = 20   // that are shown
 	maxMergeEffects = 20   // of one merge in its table
 	maxMergeCharts  = 4    // of one merge
@@ -34,6 +36,10 @@ type Report struct {
 	Version string
 	// Title is the heading; empty: one is made of the names of the projects.
 	Title string
+	// Findings say what makes the numbers doubtful. Origin says what they were counted from, once; empty: they are from an
+	// archive.
+	Findings []string
+	Origin   string
 	// Links lead to other pages of a server; a file has none.
 	Links []Link
 	// live: a server has numbers of each page, and of this report anew.
@@ -64,6 +70,8 @@ type Pages struct {
 	// Agents are those of a window of agents, Misses what they asked for that is not there; nil: only totals
 	// were read.
 	Agents, Misses *query.AgentsReport
+	// Reads are the pages of the first AI agents, each of one; none where a server has a page of each agent.
+	Reads []query.AgentsReport
 	// Rows are those of a window of another report.
 	Rows *query.RowsReport
 }
@@ -118,6 +126,7 @@ type reportSeries struct {
 	Before    string     // the window that pages are compared with
 	OtherMode string     // by which that window counts people, so that nothing is compared
 	Agents    *agentList // nil: no window of agents was read
+	Reads     []query.AgentsReport
 	Rows      []*rowList // of other reports
 }
 
@@ -232,6 +241,9 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 			if o.Report == analytics.AgentsReport && o.Granularity == g.Granularity && o.Newest != nil {
 				p := r.Pages[o.Newest.Key]
 				s.Agents = agentListOf(p, fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
+				if p != nil {
+					s.Reads = p.Reads
+				}
 				if p != nil && p.Agents != nil && s.Card != nil && o.Newest.Window == g.Newest.Window {
 					s.Card.People = p.Agents.People
 				}

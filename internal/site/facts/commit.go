@@ -232,6 +232,9 @@ func (k knownEvidence) add(all []Shown) {
 
 // syncSegments makes the names of segments durable.
 func (s *Store) syncSegments() error {
+	if s.temporary {
+		return nil
+	}
 	return s.step("directory", func() error { return durable.SyncDir(filepath.Join(s.dir, segmentDir)) })
 }
 

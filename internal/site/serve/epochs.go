@@ -98,7 +98,7 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 		s.Logger.Info("key destroyed", "project", e.Project, "epoch", e.Epoch.From(), "days_until", e.Epoch.To())
 		s.forget = true
 		for _, w := range s.workers {
-			clear(w.keys)
+			w.readers.Forget()
 		}
 	}
 	if s.forget {

@@ -63,18 +63,10 @@ type job struct {
 // worker makes views, for one goroutine.
 type worker struct {
 	*session
-	viewer *count.Viewer
-	parser *logs.Parser
-	keys   map[projectMonth]*epochKeys
+	viewer  *count.Viewer
+	parser  *logs.Parser
+	readers *facts.Identifier
 }
-
-type projectMonth struct {
-	project int32
-	month   facts.Epoch
-}
-
-// epochKeys are the keys of the two epochs with a month; nil once it is closed.
-type epochKeys struct{ previous, current facts.Hash }
 
 func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	r, err := c.store.Resume(ctx)
@@ -102,7 +94,7 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	}
 	for range runtime.GOMAXPROCS(0) {
 		v := count.NewViewer(s.rules, s.words, 0, 0)
-		w := &worker{s, v, s.rules.Parser(), map[projectMonth]*epochKeys{}}
+		w := &worker{s, v, s.rules.Parser(), s.store.NewIdentifier(s.projects, s.Now)}
 		v.Several, v.All, v.Sources = len(s.projects) > 1, true, true
 		v.Identify, v.Repeats = w.inEpochs, s.repeats
 		s.workers = append(s.workers, w)
@@ -112,25 +104,15 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 
 // inEpochs gives a view its reader's ids in the two epochs that have its month.
 func (w *worker) inEpochs(out *facts.View, who []byte) count.Reason {
-	month := projectMonth{out.Project, facts.EpochOf(out.Day)}
-	k, known := w.keys[month]
-	if !known {
-		keys, open, err := w.store.Keys(context.Background(), w.projects[month.project], month.month, w.Now())
-		if err != nil {
-			w.locked.Lock()
-			w.failed = cmp.Or(w.failed, err) // the batch is lost
-			w.locked.Unlock()
-			return count.Late
-		}
-		if open {
-			k = &epochKeys{facts.NewHash(keys[0]), facts.NewHash(keys[1])}
-		}
-		w.keys[month] = k
+	open, err := w.readers.Identify(out, who)
+	if err != nil {
+		w.locked.Lock()
+		w.failed = cmp.Or(w.failed, err) // the batch is lost
+		w.locked.Unlock()
 	}
-	if k == nil {
+	if !open {
 		return count.Late
 	}
-	out.Readers = [2]uint64{k.previous.ID(who), k.current.ID(who)}
 	return ""
 }
 
