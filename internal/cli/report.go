@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -93,8 +92,8 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if o.pages < 0 {
 		return input.Usagef("--pages %d: want 0 or more", o.pages)
 	}
-	if q.Against, err = comparison(o.compare); err != nil {
-		return err
+	if q.Against, err = web.ParseComparison(o.compare); err != nil {
+		return input.Usagef("--%v", err)
 	}
 	r, err := web.ReadReport(ctx, a.withoutOthers(from, c, o.project), q)
 	if err != nil {
@@ -119,22 +118,6 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	return nil
 }
 
-// maxCompared is the maximum distance of --compare, in windows.
-const maxCompared = 1000
-
-func comparison(text string) (c web.Comparison, err error) {
-	switch text {
-	case "previous":
-		return c, nil
-	case "year":
-		return web.Comparison{Year: true}, nil
-	}
-	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
-		return c, input.Usagef("--compare %.40q: want previous, year, or a number of windows from 1 to %d",
-			text, maxCompared)
-	}
-	return c, nil
-}
 
 // reportState adds the content of the state directory, if there is one.
 func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.Sink, r *web.Report) (err error) {

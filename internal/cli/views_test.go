@@ -421,7 +421,7 @@ func TestVerdictsAreShown(t *testing.T) {
 		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},
 		{"report", tables(written(web.Report{Made: testbed.Now, State: &s, Projects: s.Projects}.Write)), known,
 			sentence},
-		{"status page", tables(served(web.NewStatusPage(current, nil, func() web.Alert { return web.Alert{} }, ""), "/")),
+		{"status page", tables(served((&web.Site{Current: current}).Handlers()["/status"], "/status")),
 			known[:4], sentence},
 		{"metrics", served(values.Handler(), "/metrics?name[]=docgauge_agent_outcome_verdict"), known[:4], ""},
 		{"API", served(web.NewAPI(current, nil)["/api/v1/outcomes"], "/api/v1/outcomes"), known, ""},

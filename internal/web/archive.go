@@ -211,7 +211,7 @@ func readPages(
 		if list == query.Misses && newest.TotalsOnly() {
 			continue
 		}
-		ranking, err := query.AgentRanking{List: list, N: maxReportAgents}.Complete()
+		ranking, err := query.AgentRanking{List: list, N: maxReadAgents}.Complete()
 		if err != nil {
 			return nil, err
 		}

@@ -64,7 +64,12 @@ func TestDays(t *testing.T) {
 func TestGain(t *testing.T) {
 	for want, c := range map[string]analytics.Change{
 		"+3 up": {After: analytics.Totals{Total: 3}}, "−3 down −100%": {Before: analytics.Totals{Total: 3}},
-		"0": {}, "new up": {Appeared: true},
+		"0": {}, "new": {Appeared: true}, "new up": {Appeared: true, After: analytics.Totals{Total: 3}},
+		"new slight": {Appeared: true, After: analytics.Totals{Total: 2}},
+		// Of 306 and 300 readers, and of 306 and 267, chance takes 40.
+		"−6 slight −2.0%":   {Before: analytics.Totals{Total: 306}, After: analytics.Totals{Total: 300}},
+		"−39 slight −12.7%": {Before: analytics.Totals{Total: 306}, After: analytics.Totals{Total: 267}},
+		"−40 down −13.1%":   {Before: analytics.Totals{Total: 306}, After: analytics.Totals{Total: 266}},
 	} {
 		g := pageGain(c)
 		if got := strings.Join(strings.Fields(g.Text+" "+g.Tone+" "+g.Growth), " "); got != want {
@@ -153,7 +158,7 @@ func TestCard(t *testing.T) {
 		{"a Thursday", analytics.Day, cells(end-4, 1, 200, 1, 1, 1, 1, 1, 50, 100),
 			"100; ▼ 50.0% down the previous Thursday", Comparison{}},
 		{"a Saturday", analytics.Day, cells(end-2, 1, 99, 1, 1, 1, 1, 1, 220, 100),
-			"100; ▲ 1.0% up the previous Saturday", Comparison{}},
+			"100; ▲ 1.0% slight the previous Saturday", Comparison{}},
 		{"a Sunday", analytics.Day, cells(end-1, 1, 200, 1, 1, 1, 1, 1, 50, 100),
 			"100; ▼ 50.0% down the previous Sunday", Comparison{}},
 		{"a Monday", analytics.Day, cells(end, 1, 200, 1, 1, 1, 1, 1, 50, 100),
@@ -162,6 +167,11 @@ func TestCard(t *testing.T) {
 			"100; ▲ 100% up the previous 28 days", Comparison{}},
 		{"same", analytics.Week, cells(end-1, 7, 100, 100), "100; unchanged  the previous week", Comparison{}},
 		{"none before", analytics.Day, cells(end, 1, -1, 100), "100; No earlier window to compare with", Comparison{}},
+		{"after the end of a log", analytics.Day, cells(end, 1, 40, 90, 0, 0), "0; No readers since Sat 3 Oct 2026",
+			Comparison{}},
+		{"after the end of a log, against a year ago", analytics.Day, append(cells(end-364, 1, 50), cells(end, 1, 90, 0)...),
+			"0; No readers since Sun 4 Oct 2026", Comparison{Year: true}},
+		{"never a reader", analytics.Day, cells(end, 1, 0, 0), "0; No earlier window to compare with", Comparison{}},
 		{"from nothing", analytics.Day, cells(end, 1, 0, 100), "100; No earlier window to compare with", Comparison{}},
 		{"newer ones are missing", analytics.Day, cells(end, 1, 100, -1, -1),
 			"100; No earlier window to compare with; 2 newer windows missing", Comparison{}},
@@ -259,7 +269,7 @@ func TestChartWords(t *testing.T) {
 		1100, 800)}
 	c := chartOf(g, g.Cells, 3)
 	got := fmt.Sprint(c.TopMark, c.MiddleMark, c.Ticks, c.Low, c.High, c.Newest)
-	if want := "1.2k600[29 Sep 1 Oct 3 Oct] {300 30 Sep} {1,100 1 Oct} {800 3 Oct}"; got != want {
+	if want := "1.2k600[{8.333 28 Sep} {41.667 30 Sep} {75 2 Oct}] {300 30 Sep} {1,100 1 Oct} {800 3 Oct}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, want := range []string{"lowest 300 (Wed 30 Sep 2026)", "highest 1,100 (Thu 1 Oct 2026)",

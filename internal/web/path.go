@@ -54,7 +54,8 @@ func (h *pathHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, code := h.answer(r)
-	p.Style, p.Version = pathKind().style, h.version
+	a := &address{page: atPages, project: view.Project{ID: p.Project}}
+	p.Style, p.Version, p.Navigation = pathKind().style, h.version, navigation(h.current(), atPages, a)
 	plain, err := pathKind().render("pathpage", p)
 	if err != nil {
 		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
@@ -67,6 +68,7 @@ func (h *pathHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type pathPage struct {
 	Style                template.CSS
 	Version              string
+	Navigation           []tab
 	Project, ProjectName string
 	Path                 string
 	Title                string
@@ -158,7 +160,7 @@ func (h *pathHandler) answer(r *http.Request) (*pathPage, int) {
 		return p.read(ctx, from, analytics.DateOf(s.At), s.Projects[i])
 	}); err != nil {
 		code, text := archiveProblem(err)
-		if unknown, ok := errors.AsType[query.UnknownPageError](err); ok {
+		if unknown, ok := errors.AsType[query.UnknownError](err); ok {
 			p.Similar = unknown.Similar
 			text = fmt.Sprintf("This page has no reader in the last %d %s windows of the archive. Paths are exact: "+
 				"/quickstart is not /quickstart/", shownWindows(p.Granularity), p.Granularity)
@@ -247,14 +249,14 @@ func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.Choi
 	if p.Path == "" || !slices.ContainsFunc(of.Others, read) { // a row of agents without a path counts the site
 		return nil
 	}
-	all, err := query.Agents(ctx, from, o, query.AgentRanking{Page: p.Path, N: maxReportAgents})
+	all, err := query.Agents(ctx, from, o, query.AgentRanking{Page: p.Path, N: maxReadAgents})
 	_, none := errors.AsType[query.NoAnswerError](err)
 	_, unknown := errors.AsType[query.UnknownProjectError](err)
 	if err != nil && !none && !unknown {
 		return err
 	}
 	for i := range all {
-		p.Agents = agentListOf(&Pages{Agents: &all[i]}, "agents", "", maxReportAgents)
+		p.Agents = agentListOf(&Pages{Agents: &all[i]}, "agents", p.Project, maxReportAgents)
 		if p.Ranked == view.Days(p.Granularity, all[i].Window) {
 			p.People = all[i].People
 		}

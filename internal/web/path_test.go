@@ -119,7 +119,7 @@ func TestPathPage(t *testing.T) {
 			t.Errorf("%s: %d, want %d\n%s", name, code, tc.code, seen(body))
 		}
 		wants(t, seen(body), tc.want...)
-		wants(t, body, `href="./"`)
+		wants(t, body, `<nav class="site" aria-label="Pages"><a href="./`)
 		if strings.Contains(body, "<script") || len(body) > 100_000 {
 			t.Errorf("%.60s: a script, or %d bytes", tc.query, len(body))
 		}
@@ -255,7 +255,7 @@ func TestPathPageAgents(t *testing.T) {
 		{nil, "path=/guides/a", ""},
 		{[]view.Grid{{Granularity: analytics.Day, Newest: &newest}}, "path=/guides/a", ""},
 		{[]view.Grid{{Granularity: analytics.Week, Newest: &newest}}, "path=/guides/a", "Readers by agent Assistants " +
-			"26 Oct – 1 Nov 2026 Agent Audience Readers Change Requests Claude-User answers ai 18 +9 +100% 24 "},
+			"26 Oct – 1 Nov 2026 Agent Readers Change Requests Claude-User AI assistant 18 +9 +100% 24 "},
 	} {
 		s.Projects[0].Others = tc.others
 		code, body := pathPage(t, s, archive, tc.query)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -202,24 +201,19 @@ func (a commands) serveReport(ctx context.Context, r web.Report, shown *windows,
 			values.Others = append(values.Others, view.RowsWindow{Revision: *g.Newest})
 		}
 	}
-	current := func() *view.Snapshot { return values }
-	archive := func(ask func(sinks.Sink) error) error { return ask(shown) }
-	live := web.NewLiveReport(current, r.Version)
-	if err := live.Refresh(ctx, values, []sinks.Sink{shown}); err != nil {
+	pages := &web.Site{Current: func() *view.Snapshot { return values }, Version: r.Version,
+		Archive: func(ask func(sinks.Sink) error) error { return ask(shown) }}
+	if err := pages.Refresh(ctx, values, []sinks.Sink{shown}); err != nil {
 		return err
 	}
-	handlers := web.NewAPI(current, archive)
-	handlers["/page"] = web.NewPathPage(current, archive, r.Version)
-	handlers["/report"] = live
-	handlers["/"] = http.RedirectHandler("report", http.StatusFound)
-	listener, err := server.Listen(server.Options{Addresses: []string{"127.0.0.1:0"}, Handlers: handlers})
+	listener, err := server.Listen(server.Options{Addresses: []string{"127.0.0.1:0"}, Handlers: pages.Handlers()})
 	if err != nil {
 		return err
 	}
 	a.Note("%s; nothing is kept", r.Origin)
-	a.Note("%s/report shows them until Ctrl-C", listener.URL())
+	a.Note("%s/ shows them until Ctrl-C", listener.URL())
 	if open {
-		a.openPage(ctx, listener.URL()+"/report")
+		a.openPage(ctx, listener.URL()+"/")
 	}
 	return listener.Serve(ctx)
 }
