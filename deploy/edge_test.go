@@ -101,10 +101,10 @@ func checkEdgeLines(t *testing.T, body string, size int64) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		ids[string(l.ID)] = len(l.ID) > 20
-		got := fmt.Sprintf("%s %s %s %d %s %s %s %s %s %d", l.Host, l.Method, l.Target, l.Status, l.Client, l.UserAgent, l.Accept,
-			l.Referrer, l.FetchMode, l.Bytes)
-		want := fmt.Sprintf("docs.example.com GET /guide/%d?utm_source=mail 200 192.0.2.%[1]d Mozilla/5.0 Firefox/140.0 text/html "+
-			"https://chatgpt.com/ navigate %d", i+1, size)
+		got := fmt.Sprintf("%s %s %s %d %s %s %s %s %s %d", l.Host, l.Method, l.Target, l.Status, l.Client, l.UserAgent,
+			l.Accept, l.Referrer, l.FetchMode, l.Bytes)
+		want := fmt.Sprintf("docs.example.com GET /guide/%d?utm_source=mail 200 192.0.2.%[1]d Mozilla/5.0 Firefox/140.0 "+
+			"text/html https://chatgpt.com/ navigate %d", i+1, size)
 		if got != want || l.Time == 0 {
 			t.Errorf("%s\n%s, want %s", line, got, want)
 		}
@@ -117,8 +117,8 @@ func checkEdgeLines(t *testing.T, body string, size int64) {
 			}
 		}
 		slices.Sort(names)
-		if diff := gocmp.Diff([]string{"accept", "client_ip", "host", "method", "path", "referer", "request_id", "sec_fetch_mode",
-			"status", "time", "user_agent"}, names); diff != "" {
+		if diff := gocmp.Diff([]string{"accept", "client_ip", "host", "method", "path", "referer", "request_id",
+			"sec_fetch_mode", "status", "time", "user_agent"}, names); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -7,8 +7,8 @@ import { createRequire } from "node:module";
 const [snippet, ingest, miniflare] = process.argv.slice(2);
 const page = () => new Response("the page", { headers: { "content-length": "8" } });
 const requests = [1, 2, 3].map((n) => new Request(`https://docs.example.com/guide/${n}?utm_source=mail&secret=1`, {
-  headers: { "user-agent": "Mozilla/5.0 Firefox/140.0", accept: "text/html", referer: "https://chatgpt.com/", cookie: "c=1",
-    "sec-fetch-mode": "navigate", "cf-connecting-ip": `192.0.2.${n}`, "x-real-ip": `192.0.2.${n}` },
+  headers: { "user-agent": "Mozilla/5.0 Firefox/140.0", accept: "text/html", referer: "https://chatgpt.com/",
+    cookie: "c=1", "sec-fetch-mode": "navigate", "cf-connecting-ip": `192.0.2.${n}`, "x-real-ip": `192.0.2.${n}` },
 }));
 const beside = [];
 let answer;
@@ -23,15 +23,18 @@ if (miniflare) {
       if (!request.url.startsWith("https://ingest.example.com/")) {
         return new Answer("the page", { headers: { "content-length": "8" } });
       }
-      const sent = await fetch(ingest, { method: request.method, headers: [...request.headers], body: await request.text() });
+      const { method, headers } = request;
+      const sent = await fetch(ingest, { method, headers: [...headers], body: await request.text() });
       if (sent.ok) taken();
       return new Answer(await sent.text(), { status: sent.status });
     },
   });
   const address = await worker.ready; // fetch would set headers of its own
-  answer = ({ url, headers }) => new Promise((done, fail) => get(new URL(new URL(url).pathname + new URL(url).search, address),
-    { headers: { ...Object.fromEntries(headers), host: "docs.example.com" } }, (r) => done({ text: () => r.toArray().then(String) }))
-    .on("error", fail));
+  answer = (request) => new Promise((done, fail) => {
+    const { pathname, search } = new URL(request.url);
+    get(new URL(pathname + search, address), { headers: { ...Object.fromEntries(request.headers), host: "docs.example.com" } },
+      (r) => done({ text: () => r.toArray().then(String) })).on("error", fail);
+  });
 } else {
   process.env.INGEST_URL = ingest;
   process.env.INGEST_KEY = "dgs_edge";
