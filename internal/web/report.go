@@ -20,6 +20,8 @@ const (
 	firstMoves      = 10   // are shown of each kind of change
 	maxReportJobs   = 100  // in the table of jobs
 	maxReportAgents = 20   // of one window, and as many misses
+	maxReads        = 8    // AI agents whose pages are listed
+	maxReadPages    = 10   // of one of them
 	maxMerges       = 20   // that are shown
 	maxMergeEffects = 20   // of one merge in its table
 	maxMergeCharts  = 4    // of one merge
@@ -34,6 +36,10 @@ type Report struct {
 	Version string
 	// Title is the heading; empty: one is made of the names of the projects.
 	Title string
+	// Findings say what makes the numbers doubtful. Origin says what they were counted from, once; empty: they are from an
+	// archive.
+	Findings []string
+	Origin   string
 	// live: it is a page of a server, which has the numbers of each page of the documentation, and of this one anew.
 	live bool
 	// around is the grid of the only granularity, with the windows after the newest one of Projects; nil: there are none.
@@ -66,6 +72,8 @@ type Pages struct {
 	// Agents are those of a window of agents, Misses what they asked for that is not there; nil: only totals
 	// were read.
 	Agents, Misses *query.AgentsReport
+	// Reads are the pages of the first AI agents, each of one; none where a server has a page of each agent.
+	Reads []query.AgentsReport
 	// Rows are those of a window of another report.
 	Rows *query.RowsReport
 }
@@ -126,7 +134,10 @@ type reportSeries struct {
 	Before    string     // the window that pages are compared with
 	OtherMode string     // by which that window counts people, so that nothing is compared
 	Agents    *agentList // nil: no window of agents was read
-	Rows      []*rowList // of other reports
+	Reads     []query.AgentsReport
+	People    *view.People // nil: not known
+	Once      bool         // the windows were counted once, so that none is read again
+	Rows      []*rowList   // of other reports
 }
 
 // reportQueue summarizes the agent's jobs.
@@ -211,7 +222,8 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 	v := reportProject{Name: r.nameOf(project.ID), Anchor: anchor}
 	for i, g := range project.Grids {
 		group := anchor + "g"
-		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Older: max(0, len(g.Cells)-maxReportCells)}
+		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Once: r.Origin != "",
+			Older: max(0, len(g.Cells)-maxReportCells)}
 		drawn := g
 		if r.around != nil {
 			drawn.Cells = r.around.Cells
@@ -239,6 +251,7 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 				continue
 			}
 			if o.Report == analytics.AgentsReport {
+				s.Reads = p.Reads
 				s.Agents = agentListOf(p, fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
 				if s.Agents != nil && r.rest != "" {
 					s.Agents.Query = r.rest
@@ -255,6 +268,9 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 		}
 		if s.Card != nil {
 			s.Totals = figuresOf(s.Card, agents)
+		}
+		if agents != nil {
+			s.People = agents.People
 		}
 		if r.State != nil {
 			for i, o := range r.State.Open {
