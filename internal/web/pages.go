@@ -63,10 +63,9 @@ type pagesPage struct {
 func (h *pagesHandler) answer(r *http.Request) (rendered, error) {
 	s := h.site.Current()
 	values, err := url.ParseQuery(r.URL.RawQuery)
-	if raw := r.URL.RawQuery; err == nil && values.Get("prefix") == "" { // an empty field of the form
+	if err == nil && values.Get("prefix") == "" { // an empty field of the form
 		values.Del("prefix")
-		raw = values.Encode()
-		r.URL.RawQuery = raw
+		r.URL.RawQuery = values.Encode()
 	}
 	a, q, err := readAddress(s, atPages, r.URL.RawQuery, analytics.VisitorsReport, "list", "by", "prefix", "offset")
 	if err != nil {
