@@ -302,7 +302,7 @@ func pageRows(t *testing.T, get func(*testing.T, string) (int, string), values u
 var (
 	tableRow = regexp.MustCompile(`<tr><th scope="row">.*?</tr>`)
 	count    = regexp.MustCompile(`<td class="n">([0-9,.]+|–)%?</td>`)
-	moved    = regexp.MustCompile(`<span class="(?:up|down)?">([^<]*)</span>`)
+	moved    = regexp.MustCompile(`<span class="(?:up|down|slight)?">([^<]*)</span>`)
 	dated    = regexp.MustCompile(`First day ([0-9-]+), last day ([0-9-]+)`)
 	figure   = regexp.MustCompile(`<dt>([A-Za-z]+)</dt><dd>([^<]*)</dd>`)
 )
