@@ -165,7 +165,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 		}
 	}
 	if len(c.unknown) > 0 && len(c.unknown) == len(paths) {
-		return nil, fmt.Errorf("%s: %w", c.unknown[0], r.unknown(c.evidence))
+		return nil, fmt.Errorf("%s: %w", c.unknown[0], r.unknown(c.tally))
 	}
 	return c.report(paths), nil
 }
@@ -223,7 +223,7 @@ type counting struct {
 	bad        *BadLine
 	badLog     int
 	unknown    []string // logs without a line of a known format
-	evidence   Evidence
+	tally      Tally
 	repeats    *Repeats
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
@@ -343,7 +343,7 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 // add counts the views of a batch of a log.
 func (c *counting) add(log int, b Batch) {
 	c.lines += b.Lines
-	c.evidence.Add(b.Evidence)
+	c.tally.Add(b.Tally)
 	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
 	}
@@ -480,7 +480,7 @@ func (c *counting) report(paths []string) *Report {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
 	}
 	isProxy := false
-	for _, f := range c.Findings(c.evidence, 1) {
+	for _, f := range c.Findings(c.tally, 1) {
 		r.Warnings = append(r.Warnings, f.Text)
 		isProxy = isProxy || f.Name == NoClients
 	}
