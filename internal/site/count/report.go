@@ -182,7 +182,7 @@ func (c *counting) readAll(ctx context.Context, names []string) (paths []string,
 		}
 	}
 	if len(c.unknown) > 0 && len(c.unknown) == len(paths) {
-		return nil, fmt.Errorf("%s: %w", c.unknown[0], c.Rules.unknown(c.evidence))
+		return nil, fmt.Errorf("%s: %w", c.unknown[0], c.Rules.unknown(c.tally))
 	}
 	return paths, nil
 }
@@ -240,7 +240,7 @@ type counting struct {
 	bad        *BadLine
 	badLog     int
 	unknown    []string // logs without a line of a known format
-	evidence   Evidence
+	tally      Tally
 	repeats    *Repeats
 	newest     int64 // Unix seconds of the newest line
 	kept       *kept // where views are put; nil: they are counted here
@@ -371,7 +371,7 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 func (c *counting) add(ctx context.Context, log int, b Batch) error {
 	c.lines += b.Lines
 	c.newest = max(c.newest, b.Newest)
-	c.evidence.Add(b.Evidence)
+	c.tally.Add(b.Tally)
 	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
 	}
@@ -535,7 +535,7 @@ func (c *counting) reading(paths []string) *Report {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
 	}
 	isProxy := false
-	for _, f := range c.Findings(c.evidence, 1) {
+	for _, f := range c.Findings(c.tally, 1) {
 		r.Warnings = append(r.Warnings, f.Text)
 		isProxy = isProxy || f.Name == NoClients
 	}

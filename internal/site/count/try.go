@@ -30,7 +30,7 @@ type Tried struct {
 	forms           map[string]int // lines by the name of their form
 	viewer          *Viewer
 	readers         map[[2]uint64]proof // those that call themselves browsers, with their proofs
-	evidence        Evidence
+	tally           Tally
 	rules           *Rules
 	markdown, other int // views by browsers of Markdown, by path, and of other pages
 }
@@ -77,7 +77,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 			return nil
 		}
 		if t.parse(parser, head); t.Parsed == 0 {
-			return fmt.Errorf("%s: %w", c.Name, r.unknown(t.evidence))
+			return fmt.Errorf("%s: %w", c.Name, r.unknown(t.tally))
 		}
 		return errEnough
 	})
@@ -89,8 +89,8 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 			return t, err
 		}
 	}
-	t.Findings = r.Findings(t.evidence, 1)
-	t.People = peopleOf(maps.Values(t.readers), t.evidence)
+	t.Findings = r.Findings(t.tally, 1)
+	t.People = peopleOf(maps.Values(t.readers), t.tally)
 	for form, n := range t.forms {
 		if most := t.forms[t.Format]; n > most || n == most && form < t.Format {
 			t.Format = form
@@ -150,7 +150,7 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 
 func (t *Tried) parse(parser *logs.Parser, text []byte) {
 	b := t.viewer.Batch(parser, logs.Lines{Text: text, First: 1, Fields: parser.Fields()})
-	t.evidence.Add(b.Evidence)
+	t.tally.Add(b.Tally)
 	for _, v := range b.Views {
 		if v.Agent == facts.Browser && v.Kind == facts.Human {
 			t.readers[v.Readers] |= isPerson
