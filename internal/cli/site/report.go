@@ -40,7 +40,7 @@ func (a commands) reportCommand() *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report FILE…",
-		Short: "make a page of access logs: people, assistants, pages, sources, by day, week, month",
+		Short: "make a page of access logs: people, assistants, pages, sources",
 		Long: `report reads access logs and writes one HTML file: how many people and AI agents
 read the site, on each day, in each week and month of the log; which assistants,
 what they read, whom they sent, and what they looked for and did not find; which
