@@ -20,7 +20,7 @@ func (a *Program) serveCommand() *cobra.Command {
 		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export
 does, and serves on DOCGAUGE_LISTEN_ADDRESS
 
-  /            the readers: people, AI, change, pages, assistants; of any window:
+  /            the readers: people, AI, change, pages, agents; of any window:
                /?project=prj_a&window=week&at=2026-10-04&compare=year
   /report      the same page as one file, to keep or to send
   /page        all pages of a window; the readers of one path:

@@ -31,8 +31,8 @@ const (
 	// publishEvery is the maximum age of a snapshot when nothing is committed: the due windows and
 	// the budget change with time.
 	publishEvery = time.Minute
-	// publishPause is the minimum time between two snapshots, and publishShare that time as a multiple
-	// of how long the last one took.
+	// publishPause is the minimum time between two snapshots, and publishShare the time as a multiple of how long the
+	// last one took, up to publishEvery.
 	publishPause = time.Second
 	publishShare = 20
 	// pagesTimeout limits reading pages of the newest windows from the sinks, once per snapshot.
@@ -140,10 +140,15 @@ func (d *daemon) publishLoop(ctx context.Context) error {
 		if err := d.publish(ctx); errors.Is(err, state.ErrLost) {
 			return err
 		}
-		if clock.Sleep(ctx, max(publishPause, publishShare*time.Since(began))) != nil {
+		if clock.Sleep(ctx, pauseAfter(time.Since(began))) != nil {
 			return nil
 		}
 	}
+}
+
+// pauseAfter is the time from a snapshot to the next one: after a stall of minutes the gauges are not old for hours.
+func pauseAfter(took time.Duration) time.Duration {
+	return min(max(publishPause, publishShare*took), publishEvery)
 }
 
 // publish shows the present state. After an error the former values stay.

@@ -419,3 +419,14 @@ func TestRemaining(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseAfter: a stall of minutes delays the next snapshot by no more than a minute.
+func TestPauseAfter(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: time.Second, 100 * time.Millisecond: 2 * time.Second, time.Minute: time.Minute, time.Hour: time.Minute,
+	} {
+		if got := pauseAfter(took); got != want {
+			t.Errorf("after a snapshot of %v: %v, want %v", took, got, want)
+		}
+	}
+}
