@@ -55,7 +55,7 @@ files, formats, directories and - are as in docgauge site count; a file that is
 no access log is named and left out, and what makes the numbers doubtful stands
 at the top of the page.
 
-Facts are in a temporary directory (TMPDIR) while the command runs: about 20
+Facts are in a temporary directory (TMPDIR) while the command runs: about 30
 bytes a view, without addresses.
 
 --serve shows the pages of docgauge serve, with each page's and each agent's
