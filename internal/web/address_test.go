@@ -179,6 +179,9 @@ func TestPages(t *testing.T) {
 	} {
 		_, body := visit(t, pages["/page"], "/page?"+tc.query)
 		wants(t, seen(body), tc.want...)
+		if next := strings.Contains(body, "offset=500"); next != strings.Contains(seen(body), "Pages 1 to 500") {
+			t.Errorf("%s: a link to the next pages: %t", tc.query, next)
+		}
 		if len(body) > 1<<20 {
 			t.Errorf("%s: %d bytes", tc.query, len(body))
 		}
