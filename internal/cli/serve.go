@@ -25,6 +25,8 @@ does, and serves on DOCGAUGE_LISTEN_ADDRESS
   /report      the same page as one file, to keep or to send
   /page        all pages of a window; the readers of one path:
                /page?path=/quickstart
+  /agent       all agents of a window; what one read:
+               /agent?agent=ChatGPT-User
   /jobs        agent jobs, and the readers after their merges
   /status      how the exports are doing: coverage, budget, runs, sinks
   /metrics     for Prometheus; OpenMetrics where it is asked for

@@ -65,7 +65,11 @@ func readAddress(
 	if s == nil {
 		return a, q, errStarting
 	}
-	q, err = readQuestion(query, append([]string{"project", "window", "at", "compare"}, own...), 1, 0)
+	known := []string{"project", "window", "at"}
+	if page != atAgents && !slices.Contains(own, "path") { // those have the window before beside each
+		known = append(known, "compare")
+	}
+	q, err = readQuestion(query, append(known, own...), 1, 0)
 	if err == nil {
 		a.against, err = ParseComparison(q.values.Get("compare"))
 	}
@@ -105,7 +109,7 @@ func (a *address) chooseProject(id string) error {
 		format.DidYouMean(id, ids))}
 	if len(ids) > 0 {
 		near := slices.MinFunc(ids, func(x, y string) int { return format.Edits(id, x) - format.Edits(id, y) })
-		e.near = Link{a.snapshot.ProjectName(near), a.page + "?" + url.Values{"project": {near}}.Encode()}
+		e.near = Link{"Show " + a.snapshot.ProjectName(near), a.page + "?" + url.Values{"project": {near}}.Encode()}
 	}
 	return e
 }
@@ -127,7 +131,7 @@ func (a *address) chooseWindow(q question) error {
 			return far(x) - far(y)
 		}).Granularity
 		return addressError{http.StatusNotFound, fmt.Sprintf("window %s: not one of the windows that are read of %s; the "+
-			"nearest is %s.", q.window, a.name(), near), Link{title(near), a.toKind(near)}}
+			"nearest is %s.", q.window, a.name(), near), Link{"Show " + title(near), a.toKind(near)}}
 	default:
 		a.grid.Granularity = cmp.Or(q.window, analytics.Week)
 	}
@@ -196,7 +200,7 @@ func (a *address) lacks(day, today analytics.Date) error {
 	if near >= 0 {
 		w := a.grid.Cells[near].Window
 		e.text += " The nearest is " + view.Days(g, w) + "."
-		e.near = Link{view.Days(g, w), a.toWindow(w)}
+		e.near = Link{"Show " + view.Days(g, w), a.toWindow(w)}
 	}
 	return e
 }
@@ -282,6 +286,9 @@ func (a *address) to(page string) string {
 	for name := range a.own {
 		v.Del(name)
 	}
+	if page == atAgents {
+		v.Del("compare")
+	}
 	has := func(g view.Grid) bool {
 		return g.Granularity == a.grid.Granularity && (page != atPages || !g.TotalsOnly)
 	}
@@ -301,9 +308,8 @@ type tab struct {
 // navigation leads from a page to the others of its server that have something to show. The address can be nil.
 func navigation(s *view.Snapshot, page string, a *address) (out []tab) {
 	agents := s != nil && slices.ContainsFunc(s.Projects, func(p view.Project) bool {
-		return (a == nil || a.project.ID == "" || a.project.ID == p.ID) && slices.ContainsFunc(p.Others, func(g view.Grid) bool {
-			return g.Report == analytics.AgentsReport && g.Newest != nil
-		})
+		read := func(g view.Grid) bool { return g.Report == analytics.AgentsReport && g.Newest != nil }
+		return (a == nil || a.project.ID == "" || a.project.ID == p.ID) && slices.ContainsFunc(p.Others, read)
 	})
 	jobs := s != nil && (s.Queue != nil || len(s.Outcomes.Merges) > 0)
 	for _, t := range []struct {
@@ -388,7 +394,8 @@ func (a *address) picker() *picker {
 			p.Compared = append(p.Compared, tab{"A year before", a.with("compare", "year"), a.against.Year})
 		}
 		if a.against.Windows > 0 {
-			p.Compared = append(p.Compared, tab{view.Days(g, a.against.window(g, now.Window)), a.with("compare", a.against.String()), true})
+			before := view.Days(g, a.against.window(g, now.Window))
+			p.Compared = append(p.Compared, tab{before, a.with("compare", a.against.String()), true})
 		}
 	}
 	return p
@@ -406,7 +413,8 @@ func ParseComparison(text string) (c Comparison, err error) {
 		return Comparison{Year: true}, nil
 	}
 	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
-		return Comparison{}, fmt.Errorf("compare %.40q: want previous, year, or a number of windows from 1 to %d", text, maxCompared)
+		return Comparison{}, fmt.Errorf("compare %.40q: want previous, year, or a number of windows from 1 to %d", text,
+			maxCompared)
 	}
 	return c, nil
 }

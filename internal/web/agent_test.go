@@ -124,7 +124,7 @@ func TestAgentPage(t *testing.T) {
 		want   []string
 	}{
 		{"/agent?project=prj_a&agent=Claude-User", 200, []string{
-			"Claude-User What this agent read on prj_a All agents ‹ Earlier: 19–25 Oct 2026",
+			"Claude-User ‹ Earlier: 19–25 Oct 2026 Window", "What this agent read on prj_a All agents",
 			"26 Oct – 1 Nov 2026 AI assistant Readers 240 Requests 1,200 Markdown answers 300 25.0% of its requests",
 			"Other answers, as HTML 900 Sent to it 18 MB People it sent 24 from claude; one for 50.0 of its requests",
 			"19–25 Oct 2026 did not read – – – –", "5–11 Oct 2026 missing – – – –",
@@ -136,7 +136,7 @@ func TestAgentPage(t *testing.T) {
 			"Pages that they came to", "/docs/guides/start claude, assistant, people (confirmed) 12 18",
 		}},
 		{"/agent?agent=Claude-User&at=2026-10-14", 200, []string{
-			"Later: 19–25 Oct 2026 Newest 12–18 Oct 2026 AI assistant Readers 160 Requests 800"}},
+			"Later: 19–25 Oct 2026 Newest", "All agents 12–18 Oct 2026 AI assistant Readers 160 Requests 800"}},
 		{"/agent?agent=Claude-User&at=2026-10-20", 200, []string{"19–25 Oct 2026 AI assistant It did not read the site"}},
 		{"/agent?agent=GPTBot", 200, []string{"training crawler", "Sent to it – People it sent 0 from chatgpt",
 			"No reader came from chatgpt in this window", "Which pages it read in this window is not known"}},
@@ -149,18 +149,18 @@ func TestAgentPage(t *testing.T) {
 				"AhrefsBot crawler 5,400 +900 +20.0% 5,994 people (confirmed) 4,800 +800 +20.0% 18,000 9 MB " +
 				"people (unconfirmed) 540",
 			"asked by Claude-User 72, GPTBot 42", "google search, people (confirmed) 420"}},
-		{"/agent?agent=claude-user", 404, []string{`agent "claude-user" has no row in the week windows asked for. Did you mean Claude-User?`}},
+		{"/agent?agent=claude-user", 404, []string{`agent "claude-user" has no row in the week windows asked for. Did you mean Claude-User? Claude-User`}},
 		{"/agent?agent=Nobody", 404, []string{`agent "Nobody" has no row in the week windows asked for; there are`}},
 		{"/agent?at=2026-10-07", 404, []string{"No week with 2026-10-07 has been read. The nearest is 28 Sep – 4 Oct 2026."}},
 		{"/agent?window=day", 404, []string{"the nearest is week"}},
-		{"/agent?path=/", 400, []string{`parameter "path": want project, window, at, compare, agent`}},
-		{"/page?prefix=/docs/guides/", 200, []string{"prj_a /docs/guides/* All pages /docs/ ‹ Earlier",
+		{"/agent?path=/", 400, []string{`parameter "path": want project, window, at, agent`}},
+		{"/page?prefix=/docs/guides/", 200, []string{"/docs/guides/* All pages /docs/ Most readers",
 			"Sections /docs/guides/deploy/ 2 pages", "Pages 26 Oct – 1 Nov 2026, 4 pages, compared with",
 			"/docs/guides/start 650 240 890 +140 +18.7%", "the readers of a section are not known"}},
 		{"/page?path=/docs/guides/&at=2026-10-13", 302, nil},
 		{"/page?project=prj_a", 200, []string{"Sections /docs/ 6 pages", "Pages 26 Oct – 1 Nov 2026, 8 pages"}},
 		{"/page?path=/nothing/", 404, []string{"/nothing/ has no reader in the last 26 week windows"}},
-		{"/page?path=/docs/guides/start", 200, []string{"prj_a All pages /docs/ guides/ ‹ Earlier: 19–25 Oct 2026",
+		{"/page?path=/docs/guides/start", 200, []string{"Readers of this page of prj_a All pages /docs/ guides/",
 			"Claude-User AI assistant 180"}},
 		{"/page?path=/docs/start&at=2026-09-30", 200, []string{"28 Sep – 4 Oct 2026 Human 270 +100 (+58.8%)",
 			"Earlier: 21–27 Sep 2026"}},

@@ -122,19 +122,19 @@ func (p *archivePage) doubt(err error) error {
 		return err
 	}
 	e := addressError{code: http.StatusNotFound, text: unknown.Error() + "."}
-	if text, _, similar := strings.Cut(unknown.Error(), "; did you mean"); similar {
-		e.text = text + "."
-	}
-	path := p.address.own.Get("path")
-	if p.address.page == atPages && unknown.Nearest == nil {
+	ofPath := p.address.page == atPages && unknown.Nearest == nil
+	if ofPath {
 		e.text = fmt.Sprintf("%s has no reader in the last %d %s windows of the archive. Paths are exact: "+
-			"/quickstart is not /quickstart/.", path, shownWindows(p.address.grid.Granularity), p.address.grid.Granularity)
+			"/quickstart is not /quickstart/.", p.address.own.Get("path"), shownWindows(p.address.grid.Granularity),
+			p.address.grid.Granularity)
 	}
-	switch {
-	case unknown.Similar != "" && p.address.page == atPages:
-		e.near = Link{"Did you mean " + unknown.Similar + "?", p.address.about(atPages, "path", unknown.Similar)}
-	case unknown.Similar != "":
-		e.near = Link{"Did you mean " + unknown.Similar + "?", p.address.about(atAgents, "agent", unknown.Similar)}
+	if unknown.Similar != "" {
+		before, _, _ := strings.Cut(e.text, "; did you mean")
+		e.text = strings.TrimSuffix(before, ".") + ". Did you mean " + unknown.Similar + "?"
+		e.near = Link{unknown.Similar, p.address.about(atAgents, "agent", unknown.Similar)}
+		if ofPath {
+			e.near.Href = p.address.about(atPages, "path", unknown.Similar)
+		}
 	}
 	return e
 }
@@ -148,6 +148,7 @@ func (a *address) about(page, parameter, value string) string {
 func (a *address) rest() string {
 	v := a.values()
 	v.Del("project")
+	v.Del("compare")
 	for name := range a.own {
 		v.Del(name)
 	}

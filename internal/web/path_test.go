@@ -82,7 +82,7 @@ func TestPathPage(t *testing.T) {
 		want  []string
 	}{
 		{"project=prj_a&path=/a", 200, []string{
-			"/a Readers of this page of prj_a", "26 Oct – 1 Nov 2026 Human 1,400 −100 (−6.7%) on the previous week",
+			"Jobs Status /a Day", "Readers of this page of prj_a", "26 Oct – 1 Nov 2026 Human 1,400 −100 (−6.7%) on the previous week",
 			"AI 1,080 +180 (+20.0%) on the previous week", "AI share 45.0%", "Total 2,400 +100 (+4.3%)",
 			"Rank 2 of 4 pages, 26 Oct – 1 Nov 2026",
 			"12–18 Oct 2026 missing – – – – –", "19–25 Oct 2026 provisional merged #7 1,500 900 39.1% 2,300 –",
@@ -104,9 +104,9 @@ func TestPathPage(t *testing.T) {
 		{"project=prj_x&path=/a", 404, []string{"project \"prj_x\": not one of DOCGAUGE_PROJECTS; did you mean prj_b?"}},
 		{"project=%3Cscript%3E&path=/a", 404, []string{"project \"<script>\": not one of"}},
 		{"path=/a", 404, []string{"project \"prj_b\" has no window in the archive"}},
-		{"project=prj_a&path=", 200, []string{"(empty path) Readers of this page of prj_a", "Human 7", "Rank 3 of 4 pages"}},
+		{"project=prj_a&path=", 200, []string{"Status (empty path) ", "Readers of this page of prj_a", "Human 7", "Rank 3 of 4 pages"}},
 		{"project=prj_a&path=/a&path=/basics", 400, []string{"parameter path: given more than once"}},
-		{"project=prj_a&path=/a&limit=3", 400, []string{`parameter "limit": want project, window, at, compare, path`}},
+		{"project=prj_a&path=/a&limit=3", 400, []string{`parameter "limit": want project, window, at, path`}},
 		{"project=prj_a&path=/a&window=year", 400, []string{`window "year": want day`}},
 		{"project=prj_a&path=%ff", 400, []string{"path: not UTF-8"}},
 		{"project=prj_a&path=" + long, 400, []string{"path: longer than 8192 bytes"}},

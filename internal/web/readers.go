@@ -98,7 +98,7 @@ func (v siteValues) report(a *address, all, live bool) Report {
 	s, p := v.snapshot, a.project
 	r := Report{Made: s.At, Against: a.against, Pages: map[analytics.Key]*Pages{}, live: live}
 	if !all {
-		r.around = &a.grid
+		r.around, r.rest = &a.grid, a.rest()
 		p.Grids = []view.Grid{a.grid}
 		p.Others = nil
 		for _, g := range a.project.Others {

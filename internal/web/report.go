@@ -44,6 +44,8 @@ type Report struct {
 	live bool
 	// around is the grid of the only granularity, with the windows after the newest one of Projects; nil: there are none.
 	around *view.Grid
+	// rest is the end of the addresses of pages and agents in the window of that granularity.
+	rest string
 	// From and To are the requested dates, [From, To); nil means unlimited.
 	From, To *analytics.Date
 	// Against selects the windows to compare the newest ones with.
@@ -239,7 +241,7 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 			}
 			s.Read = momentOf(newest.ExportedAt.Truncate(time.Second), r.Made)
 			if s.Pages = r.Pages[newest.Key]; s.Pages != nil {
-				s.compare(r.Against, r.linked(project.ID))
+				s.compare(r.Against, r.linked(project.ID), r.rest)
 			}
 		}
 		var agents *query.AgentsReport
@@ -251,6 +253,12 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 			if o.Report == analytics.AgentsReport {
 				s.Reads = p.Reads
 				s.Agents = agentListOf(p, fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
+				if s.Agents != nil && r.rest != "" {
+					s.Agents.Query = r.rest
+				}
+				if s.Agents != nil && r.live { // the page of all agents has what they missed
+					s.Agents.Misses = nil
+				}
 				if p.Agents != nil && g.Newest != nil && o.Newest.Window == g.Newest.Window {
 					agents = p.Agents
 				}
@@ -296,7 +304,7 @@ func (r Report) linked(project string) string {
 }
 
 // compare fills the lists of pages.
-func (s *reportSeries) compare(against Comparison, project string) {
+func (s *reportSeries) compare(against Comparison, project, rest string) {
 	m, g, newest := s.Pages.Movers, s.Grid.Granularity, s.Grid.Newest.Window
 	s.Before = view.Days(g, against.window(g, newest))
 	before := s.Grid.EndingAt(against.window(g, newest).To)
@@ -328,7 +336,7 @@ func (s *reportSeries) compare(against Comparison, project string) {
 		}
 	}
 	for i := range s.Lists {
-		s.Lists[i].ID, s.Lists[i].Project = fmt.Sprint(s.ID, "l", i), project
+		s.Lists[i].ID, s.Lists[i].Project, s.Lists[i].Query = fmt.Sprint(s.ID, "l", i), project, rest
 	}
 }
 

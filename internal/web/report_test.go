@@ -164,6 +164,16 @@ func TestReportWords(t *testing.T) {
 		"9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
 		"Person and AI –", "No complete window has been read yet.", "No earlier window to compare with", "37 older jobs not shown",
 		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
+	ended := several().Projects[2]
+	for i, total := range []int64{7, 0, 0} {
+		w := analytics.Window{From: testbed.Today - 3 + analytics.Date(i), To: testbed.Today - 2 + analytics.Date(i)}
+		ended.Grids[0].Cells = append(ended.Grids[0].Cells[:i], view.Cell{Window: w, Revision: &analytics.Revision{
+			Key: analytics.Key{Window: w}, Totals: analytics.Totals{Human: total, Total: total}}})
+	}
+	ended.Grids = ended.Grids[:1]
+	ended.Grids[0].Count()
+	wants(t, seen(write(t, web.Report{Made: now, Projects: []view.Project{ended}})),
+		"0 readers on Mon 5 Oct 2026. No readers since Sat 3 Oct 2026. provisional")
 	r := demoReport()
 	r.State = nil
 	got = seen(write(t, r))
@@ -306,10 +316,15 @@ func TestReportAgents(t *testing.T) {
 	for name, page := range map[string]string{"report": write(t, r), "live": served, "status": status} {
 		text := seen(page)
 		wants(t, text, "26 Oct – 1 Nov 2026 Agent Readers Change Requests Claude-User AI assistant 200 +100 "+
-			"+100% 1,554", "Did not read since 19–25 Oct 2026: Aider .",
-			"Asked for and not there 26 Oct – 1 Nov 2026, 2 paths",
+			"+100% 1,554", "Did not read since 19–25 Oct 2026: Aider .", "compare requests")
+		if missed := strings.Contains(text, "Asked for and not there"); missed != (name != "live") {
+			t.Errorf("%s: what agents missed is there: %t", name, missed) // the page of all agents has it
+		} else if !missed {
+			continue
+		}
+		wants(t, text, "Asked for and not there 26 Oct – 1 Nov 2026, 2 paths",
 			"/<script>alert(1)</script>\"'&", " no page is near asked by Claude-User 80 80 +40 +100%",
-			"/guide/a nearest page: /guides/a asked by Claude-User 30 30 0", "compare requests")
+			"/guide/a nearest page: /guides/a asked by Claude-User 30 30 0")
 		if strings.Contains(page, "<script>alert") || strings.Contains(page, "&#8238;") {
 			t.Errorf("%s: a path is not only text", name)
 		}

@@ -300,7 +300,7 @@ func (p *statusPage) addProjects(pages *pageSet) {
 					c.Newest.Notes = append(c.Newest.Notes, notesOf(g, w, s.At)...)
 				}
 				if list := newestPages(w, pages.of(g), rows); len(list.Rows) > 0 {
-					list.ID, list.Project = c.ID+"l", v.ID
+					list.ID, list.Project, list.Query = c.ID+"l", v.ID, "&window="+string(g.Granularity)
 					v.Lists = append(v.Lists, list)
 				}
 			}

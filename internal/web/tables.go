@@ -279,6 +279,7 @@ type rowList struct {
 	Title, Note string
 	Names       []string // the texts of its rows, then the counts
 	Texts       int
+	first       int              // text that is shown: the path of a row of the site, or of a page that was asked about, is not
 	Humans      analytics.Humans // how people are counted
 	Rows        []query.RankedRow
 }
@@ -286,9 +287,9 @@ type rowList struct {
 // Text is a text of a row, or the words for it.
 func (l rowList) Text(row query.RankedRow, i int) string {
 	if l.Names[i] == "agent" {
-		return view.AgentName(row.Row.Texts[i+l.first()], l.Humans)
+		return view.AgentName(row.Row.Texts[i+l.first], l.Humans)
 	}
-	return row.Row.Texts[i+l.first()]
+	return row.Row.Texts[i+l.first]
 }
 
 // About has the other texts of a row.
@@ -298,14 +299,6 @@ func (l rowList) About(row query.RankedRow) string {
 		texts = append(texts, l.Text(row, i))
 	}
 	return strings.Join(texts, ", ")
-}
-
-// first is the index of the first text: the path of a row of the site is empty.
-func (l rowList) first() int {
-	if len(l.Rows) > 0 && l.Rows[0].Row.Path() == "" {
-		return 1
-	}
-	return 0
 }
 
 // Count is a count of a row, or what it is shown with.
@@ -330,10 +323,13 @@ func rowListOf(r *query.RowsReport, id string, n int) *rowList {
 	shape := r.RowRanking.Report.Shape()
 	l := &rowList{ID: id, Title: strings.ToUpper(shape.Name[:1]) + shape.Name[1:],
 		Note: view.Days(r.Granularity, r.Window), Rows: r.Rows[:min(len(r.Rows), n)], Humans: r.Humans}
-	if l.first() == 0 {
+	texts := shape.Names(analytics.Text)
+	if len(texts) > 0 && (l.Rows[0].Row.Path() == "" || r.RowRanking.Path != "") {
+		l.first = 1
+	} else {
 		l.Names = append(l.Names, "path")
 	}
-	l.Names = append(l.Names, shape.Names(analytics.Text)...)
+	l.Names = append(l.Names, texts...)
 	l.Texts = len(l.Names)
 	l.Names = append(l.Names, shape.Names(analytics.Count)...)
 	if slices.ContainsFunc(l.Rows, func(r query.RankedRow) bool { return r.Beside != nil }) {
