@@ -104,7 +104,7 @@ func TestHumans(t *testing.T) {
 	p.run("", "report", "-o", "report.html")
 	text, err := os.ReadFile(filepath.Join(p.dir, "report.html"))
 	check(t, err)
-	p.has("report", string(text), interval, "People are counted as confirmed from",
+	p.has("report", string(text), "300 confirmed to 4500 claimed", "People are counted as confirmed from",
 		"rising and falling pages are not known")
 	if samples := p.run("", "openmetrics"); strings.Contains(samples, "docgauge_previous_site_visitors{") {
 		t.Error("openmetrics: a window is compared with one of another mode")

@@ -118,7 +118,6 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	return nil
 }
 
-
 // reportState adds the content of the state directory, if there is one.
 func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.Sink, r *web.Report) (err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); errors.Is(err, os.ErrNotExist) {

@@ -90,10 +90,12 @@ type Config struct {
 	_         string     `envconfig:"DOCGAUGE_ENV_FILE" desc:"file of settings, KEY=VALUE lines; as --env-file"`
 
 	SiteDir            string           `group:"A site of your own" envconfig:"DOCGAUGE_SITE_DIR" default:"./site" desc:"directory of site serve: who read what, answers and API keys; mode 0700"`
-	SiteLogs           string           `envconfig:"DOCGAUGE_SITE_LOGS" task:"A site of your own" desc:"access logs that site serve follows, [project=]source, comma-separated: a file, a glob, - (standard input) or s3://bucket/prefix"`
+	SiteLogs           string           `envconfig:"DOCGAUGE_SITE_LOGS" task:"A site of your own" desc:"access logs that site serve follows, [project=]source, comma-separated: a file, a glob, - (standard input), s3://bucket/prefix, or http:NAME (pushed to /v1/ingest/NAME)"`
 	SiteListenAddress  string           `envconfig:"DOCGAUGE_SITE_LISTEN_ADDRESS" default:"127.0.0.1:8788" desc:"address at which site serve answers the API; beyond loopback with TLS by DOCGAUGE_WEB_CONFIG_FILE or behind DOCGAUGE_SITE_TRUSTED_PROXIES"`
 	SiteMetricsAddress string           `envconfig:"DOCGAUGE_SITE_METRICS_ADDRESS" default:"127.0.0.1:9818" empty:"none" desc:"address of metrics and probes of site serve; empty = none"`
 	SiteTrustedProxies string           `envconfig:"DOCGAUGE_SITE_TRUSTED_PROXIES" desc:"networks of the proxies in front of site serve's API; every other peer is refused"`
+	SiteIngestAddress  string           `envconfig:"DOCGAUGE_SITE_INGEST_ADDRESS" desc:"address at which site serve takes lines of sources http:NAME, and answers nothing else; unset = DOCGAUGE_SITE_LISTEN_ADDRESS"`
+	SiteIngestSecret   Secret           `envconfig:"DOCGAUGE_SITE_INGEST_SECRET" desc:"what hosts need to push, comma-separated: NAME=SECRET (signs Vercel's drains), NAME:verify=TOKEN (x-vercel-verify), NAME:service=ID (of Fastly); or DOCGAUGE_SITE_INGEST_SECRET_FILE"`
 	SiteRetention      Count            `envconfig:"DOCGAUGE_SITE_RETENTION" default:"25" range:"3,600" desc:"months after which site serve removes who read what, 3 to 600"`
 	SiteLogFormat      string           `envconfig:"DOCGAUGE_SITE_LOG_FORMAT" default:"auto" desc:"format of the access logs: auto recognizes the formats in docs/site.md; other formats are described by json:time=KEY,client=KEY,path=KEY,… or nginx:LOG_FORMAT; haproxy:ZONE sets the time zone of lines without one"`
 	SiteProjects       string           `envconfig:"DOCGAUGE_SITE_PROJECTS" desc:"projects by host and path prefix: prj_docs=docs.example.com,prj_api=example.com/api; empty = all lines are of one site"`

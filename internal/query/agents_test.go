@@ -137,6 +137,18 @@ func TestAgentsCounted(t *testing.T) {
 				gone = append(gone, row.Agent)
 			}
 		}
+		requests := func(rows []analytics.AgentRow) (n int64) {
+			for _, row := range rows {
+				if row.Path == "" && row.Audience == analytics.AI {
+					n += row.Requests
+				}
+			}
+			return n
+		}
+		if now, was := got[0].AIRequests, got[0].AIRequestsBefore; o.List != query.SiteAgents && now != nil ||
+			o.List == query.SiteAgents && (*now != requests(after) || *was != requests(before)) {
+			r.Fatalf("%v requests of AI agents, before %v", now, was)
+		}
 		slices.Sort(gone)
 		if o.List == query.SiteAgents && !slices.Equal(gone, got[0].Gone) {
 			r.Fatalf("gone: %q, want %q", got[0].Gone, gone)

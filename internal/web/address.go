@@ -184,7 +184,7 @@ func (a *address) lacks(day, today analytics.Date) error {
 	g := a.grid.Granularity
 	e := addressError{code: http.StatusNotFound, text: fmt.Sprintf("No %s with %s has been read.", spanName(g), day)}
 	if w, open := schedule.Open(g, today); open && names(g, w, day) {
-		e.text = view.Days(g, w) + " is not over: it is read when it is."
+		e.text = view.Days(g, w) + " is not over yet."
 	}
 	near := -1
 	for i, c := range a.grid.Cells {
@@ -282,11 +282,11 @@ func (a *address) to(page string) string {
 	for name := range a.own {
 		v.Del(name)
 	}
-	grids := a.project.Grids
-	if page == atAgents {
-		grids = a.project.Others
+	has := func(g view.Grid) bool {
+		return g.Granularity == a.grid.Granularity && (page != atPages || !g.TotalsOnly)
 	}
-	if !slices.ContainsFunc(grids, func(g view.Grid) bool { return g.Granularity == a.grid.Granularity }) {
+	if page == atAgents && !slices.ContainsFunc(a.project.Others, has) ||
+		page != atAgents && !slices.ContainsFunc(a.project.Grids, has) {
 		v = url.Values{"project": {a.project.ID}}
 	}
 	return page + "?" + v.Encode()
@@ -383,8 +383,10 @@ func (a *address) picker() *picker {
 		if g == analytics.Day {
 			usual = "A week before"
 		}
-		p.Compared = []tab{{usual, a.with("compare", ""), a.against == Comparison{}},
-			{"A year before", a.with("compare", "year"), a.against.Year}}
+		p.Compared = []tab{{usual, a.with("compare", ""), a.against == Comparison{}}}
+		if a.against.Year || a.grid.EndingAt(year.To) != nil {
+			p.Compared = append(p.Compared, tab{"A year before", a.with("compare", "year"), a.against.Year})
+		}
 		if a.against.Windows > 0 {
 			p.Compared = append(p.Compared, tab{view.Days(g, a.against.window(g, now.Window)), a.with("compare", a.against.String()), true})
 		}

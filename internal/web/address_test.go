@@ -51,7 +51,7 @@ func TestAddresses(t *testing.T) {
 		{"window=year", 400, `window "year": want day`, ""},
 		{"at=2026-11-10", 404, "No week with 2026-11-10 has been read. The nearest is 28 Sep – 4 Oct 2026.",
 			"at=2026-10-04&project=docs-main&window=week"},
-		{"at=2026-10-06", 404, "5–11 Oct 2026 is not over: it is read when it is. The nearest is 28 Sep – 4 Oct 2026.",
+		{"at=2026-10-06", 404, "5–11 Oct 2026 is not over yet. The nearest is 28 Sep – 4 Oct 2026.",
 			"at=2026-10-04&project=docs-main&window=week"},
 		{"at=2001-01-01", 404, "The nearest is 6–12 Jul 2026.", "at=2026-07-12&project=docs-main&window=week"},
 		{"at=2026-08-24&window=day", 404, "No day with 2026-08-24 has been read. The nearest is Wed 26 Aug 2026.",

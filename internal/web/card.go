@@ -157,6 +157,9 @@ func figuresOf(c *card, agents *query.AgentsReport) []figure {
 		out = append(out, figure{Name: more.Name, Value: format.Commas(more.Value)})
 	}
 	common := bothText(t)
+	if _, known := both(t); known {
+		common.Note = "read as both"
+	}
 	return append(out, figure{Name: "Person and AI", Value: common.Text, Note: common.Note})
 }
 

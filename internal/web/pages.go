@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
@@ -49,6 +50,9 @@ type pagesPage struct {
 	Orders     []tab
 	Fields     []field
 	Prefix     string
+	Trail      []Link // the sections that contain the prefix; empty: none
+	Groups     []pathGroup
+	More       int       // sections that are not shown
 	List       *pageList // nil: Pageless says why
 	Pageless   string
 	Shown      string // which part of a long list is shown; empty: all of it
@@ -68,6 +72,9 @@ func (h *pagesHandler) answer(r *http.Request) (rendered, error) {
 	if err != nil {
 		return refusal(a, err, h.site.Version)
 	}
+	a.grids = slices.DeleteFunc(slices.Clone(a.grids), func(g view.Grid) bool {
+		return g.TotalsOnly && g.Granularity != q.window
+	})
 	p := &pagesPage{Style: pathKind().style, Script: pathKind().script, Version: h.site.Version, Title: a.name(),
 		Navigation: navigation(s, atPages, a), Prefix: q.ranking.Prefix, Made: momentOf(s.At, s.At)}
 	p.orders(a, q.ranking)
@@ -155,6 +162,13 @@ func (p *pagesPage) read(ctx context.Context, from sinks.Sink, a *address, q que
 		l.Note += ", compared with " + view.Days(a.grid.Granularity, before.Window)
 	}
 	p.List = l
+	l.Query = a.rest()
+	if p.Prefix != "" {
+		p.Trail = trailOf(a, p.Prefix)
+	}
+	if err := p.readGroups(ctx, from, a, top.Revision); err != nil {
+		return err
+	}
 	last := int64(q.offset + len(l.Rows))
 	if q.offset > 0 || last < top.Listed {
 		p.Shown = fmt.Sprintf("Pages %s to %s of %s.", format.Commas(min(q.offset+1, int(last))), format.Commas(last),
@@ -173,4 +187,36 @@ func (p *pagesPage) read(ctx context.Context, from sinks.Sink, a *address, q que
 	v.Set("format", "csv")
 	p.CSV = "api/v1/pages?" + v.Encode()
 	return nil
+}
+
+// pathGroup is a section with its number of pages. Its readers are never added up.
+type pathGroup struct {
+	Link
+	Pages int
+}
+
+// maxPathGroups is how many sections are shown.
+const maxPathGroups = 60
+
+// readGroups counts the pages of each section below the prefix. One page alone is no section.
+func (p *pagesPage) readGroups(ctx context.Context, from sinks.Sink, a *address, rev analytics.Revision) error {
+	counts, prefix := map[string]int{}, cmp.Or(p.Prefix, "/")
+	err := query.EachRow(ctx, from, &rev, func(row analytics.Row) bool {
+		rest, in := strings.CutPrefix(row.Path, prefix)
+		if folder, _, deeper := strings.Cut(rest, "/"); in && deeper && len(row.Path) <= maxLinked {
+			counts[prefix+folder+"/"]++
+		}
+		return true
+	})
+	for section, pages := range counts {
+		if pages > 1 {
+			p.Groups = append(p.Groups, pathGroup{Link{section, a.with("prefix", section)}, pages})
+		}
+	}
+	slices.SortFunc(p.Groups, func(a, b pathGroup) int {
+		return cmp.Or(cmp.Compare(b.Pages, a.Pages), strings.Compare(a.Text, b.Text))
+	})
+	p.More = max(0, len(p.Groups)-maxPathGroups)
+	p.Groups = p.Groups[:len(p.Groups)-p.More]
+	return err
 }

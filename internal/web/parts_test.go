@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -202,6 +203,38 @@ func TestCard(t *testing.T) {
 	}
 	if c := cardOf(view.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1)}, Comparison{}); c != nil {
 		t.Errorf("a card of nothing: %+v", c)
+	}
+}
+
+// TestFigures: the row of totals has people with their interval, and the requests of AI agents, where those are known.
+func TestFigures(t *testing.T) {
+	g := view.Grid{Granularity: analytics.Week, Cells: cells(analytics.NewDate(2026, 10, 5), 7, 100, 200)}
+	g.Count()
+	agents := &query.AgentsReport{People: &view.People{Confirmed: 80, Claimed: 100}, AIRequests: new(int64(1500)),
+		AIRequestsBefore: new(int64(1000))}
+	for _, tc := range []struct {
+		agents *query.AgentsReport
+		want   string
+	}{
+		{nil, "Readers 200 ▲ 100%; People 100 ▲ 100%; AI readers 50 ▲ 100% 25.0% of all; Person and AI –"},
+		{&query.AgentsReport{}, "Readers 200 ▲ 100%; People 100 ▲ 100%; AI readers 50 ▲ 100% 25.0% of all; Person and AI –"},
+		{agents, "Readers 200 ▲ 100%; People 100 ▲ 100% 80 confirmed to 100 claimed; " +
+			"AI readers 50 ▲ 100% 25.0% of all; AI requests 1,500 ▲ 50.0%; Person and AI –"},
+	} {
+		var got []string
+		for _, f := range figuresOf(cardOf(g, Comparison{}), tc.agents) {
+			text := f.Name + " " + f.Value
+			if f.Change != nil {
+				text += " " + f.Change.Text
+			}
+			if f.Note != "" && f.Value != "–" {
+				text += " " + f.Note
+			}
+			got = append(got, text)
+		}
+		if got := strings.Join(got, "; "); got != tc.want {
+			t.Errorf("%s\nwant %s", got, tc.want)
+		}
 	}
 }
 

@@ -133,7 +133,9 @@ type reportSeries struct {
 	OtherMode string     // by which that window counts people, so that nothing is compared
 	Agents    *agentList // nil: no window of agents was read
 	Reads     []query.AgentsReport
-	Rows      []*rowList // of other reports
+	People    *view.People // nil: not known
+	Once      bool         // the windows were counted once, so that none is read again
+	Rows      []*rowList   // of other reports
 }
 
 // reportQueue summarizes the agent's jobs.
@@ -218,7 +220,8 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 	v := reportProject{Name: r.nameOf(project.ID), Anchor: anchor}
 	for i, g := range project.Grids {
 		group := anchor + "g"
-		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Older: max(0, len(g.Cells)-maxReportCells)}
+		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Once: r.Origin != "",
+			Older: max(0, len(g.Cells)-maxReportCells)}
 		drawn := g
 		if r.around != nil {
 			drawn.Cells = r.around.Cells
@@ -257,6 +260,9 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 		}
 		if s.Card != nil {
 			s.Totals = figuresOf(s.Card, agents)
+		}
+		if agents != nil {
+			s.People = agents.People
 		}
 		if r.State != nil {
 			for i, o := range r.State.Open {
@@ -316,8 +322,9 @@ func (s *reportSeries) compare(against Comparison, project string) {
 				" with readers in " + s.Before + " and none now"},
 		} {
 			l.Note = format.Plural(l.of.Count, "page") + l.note
-			l.Rows, l.First = l.of.First, firstMoves
-			s.Lists = append(s.Lists, l.pageList)
+			if l.Rows, l.First = l.of.First, firstMoves; len(l.Rows) > 0 {
+				s.Lists = append(s.Lists, l.pageList)
+			}
 		}
 	}
 	for i := range s.Lists {

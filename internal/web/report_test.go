@@ -313,7 +313,13 @@ func TestReportAgents(t *testing.T) {
 		if strings.Contains(page, "<script>alert") || strings.Contains(page, "&#8238;") {
 			t.Errorf("%s: a path is not only text", name)
 		}
-		linked := strings.Contains(page, `href="page?path=%2Fguides%2Fa&amp;project=prj_a"`)
+		for _, link := range []string{`href="agent?agent=Claude-User&amp;project=prj_a&amp;window=week"`,
+			`href="agent?agent=Aider&amp;project=prj_a&amp;window=week"`} {
+			if strings.Contains(page, link) != (name != "report") {
+				t.Errorf("%s: %s", name, link)
+			}
+		}
+		linked := strings.Contains(page, `href="page?path=%2Fguides%2Fa&amp;project=prj_a&amp;window=week"`)
 		if linked != (name != "report") {
 			t.Errorf("%s: the nearest page leads to its numbers: %t", name, linked)
 		}

@@ -42,7 +42,14 @@ func (s *Site) Handlers() map[string]http.Handler {
 	all := NewAPI(s.Current, s.Archive)
 	all["/"] = &readersHandler{site: s, path: "/", page: atReaders}
 	all["/report"] = &readersHandler{site: s, path: "/report", page: atReport}
-	all["/page"] = &pagesHandler{s, NewPathPage(s.Current, s.Archive, s.Version)}
+	all["/page"] = &pagesHandler{s, &archiveHandler{s, atPages, analytics.VisitorsReport, []string{"path"},
+		func(q question) subject { return &pathNumbers{Path: *q.path} }}}
+	all["/agent"] = &archiveHandler{s, atAgents, analytics.AgentsReport, []string{"agent"}, func(q question) subject {
+		if q.agents.Agent == "" {
+			return &agentsNumbers{}
+		}
+		return &agentNumbers{Agent: q.agents.Agent}
+	}}
 	all["/jobs"] = &jobsHandler{site: s}
 	all["/status"] = s.statusHandler()
 	return all

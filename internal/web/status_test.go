@@ -82,7 +82,7 @@ func TestStatusNumbers(t *testing.T) {
 		"Waiting for the request budget",
 		"16 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",
 		"Assistants Day Day Mon 5 Oct 2026, 4 of 27 agents", "Claude-User AI assistant 1,203 9,871",
-		"people people 12,345 43,210",
+		"people 12,345 43,210",
 		"Product docs Day of agents missing not read yet 2", "Product docs Day missing not read yet 9",
 		"developer-hub 28 days missing not read yet 4",
 		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/",

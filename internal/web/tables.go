@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,6 +197,18 @@ func agentListOf(p *Pages, id, project string, n int) *agentList {
 	return l
 }
 
+// missesOf shows the misses of one agent; nil without one.
+func missesOf(m *query.AgentsReport, project, rest string) *agentList {
+	l := &agentList{ID: "misses", Project: project, Query: rest, OneAgent: true}
+	if m.Previous != nil {
+		l.Before = view.Days(m.Granularity, m.Previous.Window)
+	}
+	if l.addMisses(m, maxReportAgents); l.Misses == nil {
+		return nil
+	}
+	return l
+}
+
 // addMisses shows at most n misses.
 func (l *agentList) addMisses(m *query.AgentsReport, n int) {
 	if m == nil || len(m.Misses) == 0 {
@@ -208,6 +221,11 @@ func (l *agentList) addMisses(m *query.AgentsReport, n int) {
 	}
 }
 
+// agentURL is the address of the page about an agent, relative to the root.
+func agentURL(project, agent string) string {
+	return "agent?" + url.Values{"project": {project}, "agent": {agent}}.Encode()
+}
+
 // agentRow is a row of the list: an agent with the words for it and the page it leads to.
 type agentRow struct {
 	view.RankedAgent
@@ -217,13 +235,19 @@ type agentRow struct {
 
 func (l agentList) row(a view.RankedAgent) agentRow {
 	row := l.link(a.Agent)
-	row.RankedAgent, row.Kind, row.Compared = a, view.AgentKind(a.Class, a.Audience), l.Before != ""
+	row.RankedAgent, row.Compared = a, l.Before != ""
+	if a.Class != "human" { // its name says it
+		row.Kind = view.AgentKind(a.Class, a.Audience)
+	}
 	return row
 }
 
 // link names an agent. People lead nowhere: they have no page.
 func (l agentList) link(agent string) agentRow {
 	row := agentRow{Name: view.AgentName(agent, l.Humans)}
+	if l.Project != "" && row.Name == agent && len(agent) <= maxLinked {
+		row.Href = agentURL(l.Project, agent) + l.Query
+	}
 	return row
 }
 
@@ -265,6 +289,15 @@ func (l rowList) Text(row query.RankedRow, i int) string {
 		return view.AgentName(row.Row.Texts[i+l.first()], l.Humans)
 	}
 	return row.Row.Texts[i+l.first()]
+}
+
+// About has the other texts of a row.
+func (l rowList) About(row query.RankedRow) string {
+	var texts []string
+	for i := 1; i < l.Texts; i++ {
+		texts = append(texts, l.Text(row, i))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // first is the index of the first text: the path of a row of the site is empty.

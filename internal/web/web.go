@@ -81,7 +81,10 @@ var functions = template.FuncMap{
 		}
 		return int(pageRefresh / time.Second)
 	},
-	"linked":   func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project, ""} },
+	// linked is the path of a page of a project, and perhaps the rest of the address of its numbers.
+	"linked": func(project string, path any, rest ...string) linkedPath {
+		return linkedPath{fmt.Sprint(path), project, strings.Join(rest, "")}
+	},
 	"pageLink": func(l pageList, path string) linkedPath { return linkedPath{path, l.Project, l.Query} },
 	"href":     linkedPath.href, "pageURL": pageURL, "since": sinceOf,
 	"sort": pageList.sort, "bar": pageList.bar,
