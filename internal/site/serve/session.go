@@ -246,7 +246,7 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 		s.pending.Add(1)
 		s.jobs <- job{source: c.Source, key: c.Key, name: c.Name, chunk: c.Lines}
 	}
-	if s.pushed != nil && s.Now().Sub(s.lastPush) >= pushInterval {
+	if s.pushed != nil && time.Since(s.lastPush) >= pushInterval {
 		if p := s.waiting(); p != nil {
 			s.pending.Wait()
 			return s.takePushes(ctx, p)
