@@ -16,17 +16,49 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/clickhouse"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// warehouse is a running ClickHouse, of whichever version.
-type warehouse interface {
+// warehouse is a running database of the histories.
+type warehouse struct {
+	source string // the plugin of its dashboard
+	sink   sinks.Sink
+	// rows returns the names and the rows of a query, columns apart by " | ".
+	rows func(ctx context.Context, sql string) ([]string, error)
+	page func(path string) string // the value of $page
+	// last are the rows of its last panel.
+	lastPanel string
+	last      []string
+}
+
+// server is a running ClickHouse, of whichever version.
+type server interface {
 	DSN(database string) string
 	Exec(ctx context.Context, sql string) (string, error)
 }
 
-func TestClickHouse1816(t *testing.T) { testSQL(t, engines.RunClickHouse(t)) }
+func newClickHouse(t *testing.T, s server, database string) warehouse {
+	sink, err := clickhouse.New(clickhouse.Options{DSN: s.DSN(database), Now: time.Now})
+	must(t, err)
+	t.Cleanup(func() { _ = sink.Close() })
+	unescape := strings.NewReplacer("\t", " | ", `\\`, `\`, `\'`, `'`)
+	return warehouse{
+		source: engines.ClickHouseSource, sink: sink,
+		rows: func(ctx context.Context, sql string) ([]string, error) {
+			text, err := s.Exec(ctx, sql+"\nFORMAT TSVWithNames")
+			return strings.Split(unescape.Replace(strings.TrimSuffix(text, "\n")), "\n"), err
+		},
+		page:      func(path string) string { return strings.ToUpper(hex.EncodeToString([]byte(path))) },
+		lastPanel: "Restated windows",
+		last:      []string{"week | 2026-11-09 | 2 | 99 | 100 | 1 | 1 | 5 | 2026-11-20 12:00:00"},
+	}
+}
+
+func TestClickHouse1816(t *testing.T) {
+	testSQL(t, newClickHouse(t, engines.RunClickHouse(t), "default"))
+}
 
 // TestClickHouse26 then runs every query as a user that has only the rights which docs/grafana.md
 // names.
@@ -34,18 +66,19 @@ func TestClickHouse26(t *testing.T) {
 	dir := t.TempDir()
 	admin, err := engines.StartEngine26(dir)
 	engines.Need(t, err)
-	testSQL(t, admin)
+	testSQL(t, newClickHouse(t, admin, "default"))
 	if _, err := admin.Exec(t.Context(), "CREATE DATABASE docs"); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, admin.DSN("docs"))
+	fill(t, newClickHouse(t, admin, "docs").sink)
 	must(t, admin.Stop())
 	reader, err := engines.StartEngine26(dir, documentedGrants(t)...)
 	engines.Need(t, err)
 	t.Cleanup(func() { _ = reader.Kill() })
-	for _, q := range queries(t, isSQL) {
+	w := newClickHouse(t, reader, "docs")
+	for _, q := range w.queries(t) {
 		q.Expr = strings.ReplaceAll(q.Expr, "FROM docgauge_", "FROM docs.docgauge_")
-		answer(t, reader, q, november)
+		answer(t, w, q, november)
 	}
 	if _, err := reader.Exec(t.Context(), "INSERT INTO docs.docgauge_windows (project) VALUES ('x')"); err == nil {
 		t.Error("the user can write")
@@ -81,10 +114,14 @@ func millis(year, month, day int) string {
 	return fmt.Sprint(analytics.NewDate(year, time.Month(month), day).Time().UnixMilli())
 }
 
+func (w warehouse) queries(t *testing.T) []engines.Query {
+	return queries(t, func(q engines.Query) bool { return q.Source == w.source })
+}
+
 // testSQL fills a server through the sink, and runs every query on it.
 func testSQL(t *testing.T, w warehouse) {
-	fill(t, w.DSN("default"))
-	for _, q := range queries(t, isSQL) {
+	fill(t, w.sink)
+	for _, q := range w.queries(t) {
 		if rows := answer(t, w, q, november); len(rows) < 2 {
 			t.Errorf("%s is empty\n%s", q, q.Expand(november))
 		}
@@ -95,11 +132,8 @@ func testSQL(t *testing.T, w warehouse) {
 
 // fill commits three weeks of two projects, of which the one in the middle is
 // read twice, and more.
-func fill(t *testing.T, dsn string) {
+func fill(t *testing.T, sink sinks.Sink) {
 	t.Helper()
-	sink, err := clickhouse.New(clickhouse.Options{DSN: dsn, Now: time.Now})
-	must(t, err)
-	defer sink.Close()
 	day := func(n int) analytics.Date { return analytics.NewDate(2026, time.November, n) }
 	row := func(path string, human, ai, total int64) analytics.Row {
 		return analytics.Row{Path: path, Totals: analytics.Totals{Human: human, AI: ai, Total: total}}
@@ -145,17 +179,17 @@ func fill(t *testing.T, dsn string) {
 func answer(t *testing.T, w warehouse, q engines.Query, vars map[string]string) []string {
 	t.Helper()
 	sql := q.Expand(vars)
-	text, err := w.Exec(t.Context(), sql+"\nFORMAT TSVWithNames")
+	rows, err := w.rows(t.Context(), sql)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", q, err, sql)
 	}
-	return strings.Split(strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\t", " | "), "\n")
+	return rows
 }
 
 // titled returns the query of a panel.
-func titled(t *testing.T, panel string) engines.Query {
+func titled(t *testing.T, w warehouse, panel string) engines.Query {
 	t.Helper()
-	found := queries(t, func(q engines.Query) bool { return q.SQL && q.Panel == panel })
+	found := slices.DeleteFunc(w.queries(t), func(q engines.Query) bool { return q.Panel != panel })
 	if len(found) == 0 {
 		t.Fatalf("no panel %q", panel)
 	}
@@ -166,7 +200,7 @@ func titled(t *testing.T, panel string) engines.Query {
 // column id, which comes last.
 func expect(t *testing.T, w warehouse, panel string, vars map[string]string, want ...string) {
 	t.Helper()
-	got := answer(t, w, titled(t, panel), vars)
+	got := answer(t, w, titled(t, w, panel), vars)
 	_, withID := strings.CutSuffix(got[0], " | id")
 	for i, row := range got {
 		if cut := strings.LastIndex(row, " | "); withID && cut >= 0 {
@@ -179,7 +213,7 @@ func expect(t *testing.T, w warehouse, panel string, vars map[string]string, wan
 }
 
 func testAnswers(t *testing.T, w warehouse) {
-	odd := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(oddPath)
+	const odd = oddPath
 	expect(t, w, "Weekly readers", november,
 		"2026-11-02 00:00:00 | 85 | 70 | 20", "2026-11-09 00:00:00 | 100 | 80 | 30", "2026-11-16 00:00:00 | 110 | "+
 			"80 | 40")
@@ -191,7 +225,7 @@ func testAnswers(t *testing.T, w warehouse) {
 	expect(t, w, "Falling pages", november, "/down | 20 | 5 | -15 | -0.75")
 	expect(t, w, "Pages that appeared", november, odd+" | 6 | 4 | 3")
 	expect(t, w, "Pages that vanished", november, "/old | 5 | 5 | 0")
-	expect(t, w, "Restated windows", november, "week | 2026-11-09 | 2 | 99 | 100 | 1 | 1 | 5 | 2026-11-20 12:00:00")
+	expect(t, w, w.lastPanel, november, w.last...)
 	expect(t, w, "$project", november, "docs", "other")
 	expect(t, w, "$granularity", november, "week", "day", "month", "7d")
 	expect(t, w, "$after", november, "9999-12-31 | the newest", "2026-11-16 | 2026-11-16", "2026-11-09 | 2026-11-09",
@@ -205,13 +239,13 @@ func testAnswers(t *testing.T, w warehouse) {
 	expect(t, w, "Pages that vanished", twoWeeks, "/old | 12 | 12 | 0")
 	expect(t, w, "Pages that appeared", with("granularity", "month"))
 
-	up := with("page", hex.EncodeToString([]byte("/up")))
+	up := with("page", w.page("/up"))
 	expect(t, w, "The page by $granularity", up, "2026-11-02 00:00:00 | 0 | 0 | 0", "2026-11-09 00:00:00 | 10 | 10 | "+
 		"0", "2026-11-16 00:00:00 | 40 | 30 | 20")
-	page := with("page", hex.EncodeToString([]byte(oddPath)))
+	page := with("page", w.page(oddPath))
 	expect(t, w, "The page in the chosen window", page, odd+" | 6 | 4 | 3 | 0.05454545454545454")
-	row := answer(t, w, titled(t, "Pages that appeared"), november)[1]
-	if _, id, _ := strings.Cut(row, " | 6 | 4 | 3 | "); !strings.EqualFold(id, page["page"]) {
+	row := answer(t, w, titled(t, w, "Pages that appeared"), november)[1]
+	if _, id, _ := strings.Cut(row, " | 6 | 4 | 3 | "); id != page["page"] {
 		t.Errorf("the table links to page %s, want %s", id, page["page"])
 	}
 }
@@ -220,7 +254,10 @@ func testAnswers(t *testing.T, w warehouse) {
 // would end a string in the variables: none fails, and none shows another project.
 func testNothing(t *testing.T, w warehouse) {
 	hostile := []string{`\' OR 1=1 -- `, "{a,b}') OR (1=1\n"}
-	for _, q := range queries(t, func(q engines.Query) bool { return q.SQL && !strings.HasPrefix(q.Panel, "$") }) {
+	for _, q := range w.queries(t) {
+		if strings.HasPrefix(q.Panel, "$") {
+			continue
+		}
 		for _, project := range append(hostile, "nobody") {
 			if rows := answer(t, w, q, with("project", project)); len(rows) > 1 {
 				t.Errorf("$project = %q: %s shows %q", project, q, rows)

@@ -1,6 +1,6 @@
-// Package dashboards tests docgauge's four Grafana dashboards, the files of json/. They
+// Package dashboards tests docgauge's Grafana dashboards, the files of json/. They
 // are edited in Grafana: see docs/grafana.md. The tests run each query on a real
-// Prometheus or ClickHouse, hold names against the exporter's metrics, and see to it
+// Prometheus, ClickHouse or PostgreSQL, hold names against the exporter's metrics, and see to it
 // that panels look alike and that nothing adds up unique visitors. No test runs
 // Grafana, so how it draws a panel is untested.
 package dashboards
@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -25,8 +27,8 @@ func queries(t *testing.T, pass func(engines.Query) bool) []engines.Query {
 	return slices.DeleteFunc(append(variables, panels...), func(q engines.Query) bool { return !pass(q) })
 }
 
-func isSQL(q engines.Query) bool    { return q.SQL }
-func isPromQL(q engines.Query) bool { return !q.SQL }
+func isSQL(q engines.Query) bool    { return !isPromQL(q) }
+func isPromQL(q engines.Query) bool { return q.Source == engines.PrometheusSource }
 
 // TestBoards: names are well formed and unique, the boards are alike, each links to all
 // others, and nothing is left of the Grafana in which a board was edited.
@@ -53,8 +55,9 @@ func TestBoards(t *testing.T) {
 	for _, d := range boards {
 		linked := map[string]bool{d.Title: true}
 		for _, l := range d.Links {
-			// The history takes one project where the others offer several.
-			linked[l.Title] = l.Type == "link" && l.KeepTime && l.IncludeVars == (l.URL != "/d/docgauge-history") &&
+			// The histories take one project where the others offer several.
+			several := !strings.HasPrefix(l.URL, "/d/docgauge-history")
+			linked[l.Title] = l.Type == "link" && l.KeepTime && l.IncludeVars == several &&
 				slices.ContainsFunc(boards, func(to engines.Dashboard) bool {
 					return l.URL == "/d/"+to.UID && l.Title == to.Title && l.Tooltip == to.Description
 				})
@@ -68,6 +71,24 @@ func TestBoards(t *testing.T) {
 			if !names[m[1]] {
 				t.Errorf("%s links to %s, which does not exist", d.UID, m[1])
 			}
+		}
+	}
+}
+
+// TestHistories: the two histories look alike but for the panel of which PostgreSQL has no data.
+func TestHistories(t *testing.T) {
+	panels := map[string]map[string]*engines.Panel{}
+	for _, d := range engines.Dashboards(t, "json") {
+		panels[d.UID] = map[string]*engines.Panel{}
+		for _, p := range d.Panels {
+			p.Datasource, p.Targets = engines.Panel{}.Datasource, nil
+			panels[d.UID][p.Title] = p
+		}
+	}
+	other := panels["docgauge-history-postgres"]
+	for title, p := range panels["docgauge-history"] {
+		if diff := cmp.Diff(p, other[title]); diff != "" && title != "Restated windows" {
+			t.Errorf("%s (-ClickHouse +PostgreSQL):\n%s", title, diff)
 		}
 	}
 }

@@ -191,7 +191,7 @@ var (
 	// harmless are the functions and words that may stand before a bracket: none
 	// makes one number of several, but for max and its like, which pick one.
 	harmless = strings.Fields("max argMax argMin uniqExact if nullIf hex unhex indexOf toString toDate toDateTime " +
-		"toInt64 intDiv dateFilter IN FROM AND WITH")
+		"toInt64 intDiv dateFilter timeFilter nullif to_char IN FROM AND WITH AS THEN")
 )
 
 // checkSQL finds where a query could add visitors up, mix granularities or projects, or

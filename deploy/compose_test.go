@@ -160,7 +160,7 @@ func TestInit(t *testing.T) {
 	dir := initialised(t)
 	before := contents(t, dir)
 	succeed(t, exec.Command("sh", filepath.Join(dir, "init.sh")))
-	if after := contents(t, dir); !maps.Equal(before, after) || len(before) != 9 {
+	if after := contents(t, dir); !maps.Equal(before, after) || len(before) != 10 {
 		t.Errorf("%d files; the second run of init.sh changed something: %v", len(before), !maps.Equal(before, after))
 	}
 	info, err := os.Stat(filepath.Join(dir, "secrets"))
@@ -168,7 +168,9 @@ func TestInit(t *testing.T) {
 		t.Errorf("secrets: %v, %v, want 0700", info, err)
 	}
 	other := contents(t, initialised(t))
-	for _, name := range []string{"secrets/clickhouse_dsn", "secrets/postgres_dsn", "secrets/grafana_admin_password"} {
+	for _, secret := range []string{"clickhouse_dsn", "postgres_dsn", "postgres_grafana_password",
+		"grafana_admin_password"} {
+		name := "secrets/" + secret
 		if before[name] == other[name] || before[name] == "" {
 			t.Errorf("%s is not random", name)
 		}
@@ -230,6 +232,35 @@ func testGrafana(t *testing.T, grafana service) {
 			if !slices.Contains(sources.Datasources, struct{ Type string }{m[1]}) {
 				t.Errorf("%s queries a %s, which is not provisioned", file, m[1])
 			}
+		}
+	}
+}
+
+// TestComposePostgres: Grafana's user can read what others made, and nothing else.
+func TestComposePostgres(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("psql"); err != nil {
+		t.Skip("psql is not installed: apt-get install postgresql-client")
+	}
+	server := engines.RunPostgres(t, "15")
+	host, port, _ := strings.Cut(server.Addr(), ":")
+	psql := func(user, password string, argv ...string) *exec.Cmd {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env = append(os.Environ(), "PGHOST="+host, "PGPORT="+port, "PGUSER="+user, "PGDATABASE=postgres",
+			"PGPASSWORD="+password, "POSTGRES_USER="+user)
+		return cmd
+	}
+	secrets := filepath.Join(initialised(t), "secrets")
+	script := strings.ReplaceAll(read(t, "compose/postgres-grafana.sh"), "/run/secrets", secrets)
+	succeed(t, psql("postgres", server.Password, "sh", "-c", script))
+	succeed(t, psql("postgres", server.Password, "psql", "-c", "CREATE TABLE docgauge_totals AS SELECT 1 AS total"))
+	password := read(t, filepath.Join(secrets, "postgres_grafana_password"))
+	succeed(t, psql("grafana", password, "psql", "-c", "SELECT total FROM docgauge_totals"))
+	for _, sql := range []string{
+		"DELETE FROM docgauge_totals", "SET default_transaction_read_only = off; DROP TABLE docgauge_totals",
+	} {
+		if out, err := psql("grafana", password, "psql", "-v", "ON_ERROR_STOP=1", "-c", sql).CombinedOutput(); err == nil {
+			t.Errorf("%s: %s", sql, out)
 		}
 	}
 }

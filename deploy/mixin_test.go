@@ -78,6 +78,7 @@ func TestMixinInstalls(t *testing.T) {
 func TestMixinConfig(t *testing.T) {
 	want := files(t)
 	delete(want.Dashboards, "docgauge-history.json")
+	delete(want.Dashboards, "docgauge-history-postgres.json")
 	for _, board := range want.Dashboards {
 		board.(map[string]any)["tags"] = []any{"docs", "team-a"}
 		board.(map[string]any)["refresh"] = "5m"
@@ -90,7 +91,7 @@ func TestMixinConfig(t *testing.T) {
 				"https://wiki.example.com/docs", 1)
 		}
 	}
-	got := render(t, top, `clickhouse: false, dashboardTags: ['docs', 'team-a'], dashboardRefresh: '5m',
+	got := render(t, top, `clickhouse: false, postgres: false, dashboardTags: ['docs', 'team-a'], dashboardRefresh: '5m',
 		alertLabels: { team: 'a' }, runbookURL: 'https://wiki.example.com/docs'`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +mixin:\n%s", diff)

@@ -180,7 +180,7 @@ func TestEveryNameExists(t *testing.T) {
 	boards := engines.Dashboards(t, "../dashboards/json")
 	panels, variables := engines.Queries(boards)
 	for _, q := range append(panels, variables...) {
-		if !q.SQL {
+		if q.Source == engines.PrometheusSource {
 			query := parse(t, q.Expand(nil))
 			query.check(t, q.String(), metrics)
 			shown = append(shown, query.metrics...)

@@ -4,6 +4,7 @@ local base = {
   dashboards: {
     'docgauge-readers.json': import '../dashboards/json/docgauge-readers.json',
     'docgauge-history.json': import '../dashboards/json/docgauge-history.json',
+    'docgauge-history-postgres.json': import '../dashboards/json/docgauge-history-postgres.json',
     'docgauge-agent-jobs.json': import '../dashboards/json/docgauge-agent-jobs.json',
     'docgauge-assistants.json': import '../dashboards/json/docgauge-assistants.json',
     'docgauge-pipeline.json': import '../dashboards/json/docgauge-pipeline.json',
@@ -16,8 +17,9 @@ local base = {
   // null leaves what the files have. There is no selector: no rule depends on the
   // value of the label job, and the dashboards choose the instance.
   _config+:: {
-    // false leaves out the dashboard of the history, which needs ClickHouse.
+    // false leaves out the dashboard of the history in that database.
     clickhouse: true,
+    postgres: true,
     dashboardTags: null,
     dashboardRefresh: null,
     // Labels for every alert, beside severity: { team: 'docs' }.
@@ -36,7 +38,8 @@ local base = {
       [if config.dashboardRefresh != null then 'refresh']: config.dashboardRefresh,
     }
     for name in std.objectFields(base.dashboards)
-    if config.clickhouse || name != 'docgauge-history.json'
+    if (config.clickhouse || name != 'docgauge-history.json')
+       && (config.postgres || name != 'docgauge-history-postgres.json')
   },
 
   local adapted(alert) = alert {

@@ -136,7 +136,7 @@ const (
 )
 
 // Policy decides how much of a window is worth reading while it can still move. The
-// zero Policy reads everything at once. docs/architecture.md states its worst case.
+// zero Policy reads everything at once. docs/dev/architecture.md states its worst case.
 type Policy struct {
 	// Limit is the number of requests in an hour; 0 is unlimited.
 	Limit int

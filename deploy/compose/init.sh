@@ -30,6 +30,7 @@ if ! [ -e secrets/postgres_dsn ]; then
 	# The server has no certificate, and no port but that of this machine.
 	printf 'postgres://docgauge:%s@postgres:5432/docgauge?sslmode=disable\n' "$(cat secrets/postgres_password)" >secrets/postgres_dsn
 fi
+[ -e secrets/postgres_grafana_password ] || random >secrets/postgres_grafana_password
 [ -e secrets/grafana_admin_password ] || random >secrets/grafana_admin_password
 
 echo "Grafana: http://127.0.0.1:3000, user admin, password in $PWD/secrets/grafana_admin_password"

@@ -54,7 +54,7 @@ func TestOneCountMore(t *testing.T) {
 	}
 	p.has("api", s.page(t, "/api/v1/windows"), `"sessions":`+site)
 	p.has("api", s.page(t, "/api/v1/pages"), `"sessions":`+page)
-	p.has("page", s.page(t, "/"), site, page)
+	p.has("page", s.page(t, "/status"), site, page)
 	p.has("page of a path", s.page(t, "/page?path=/quickstart"), page)
 }
 
@@ -104,7 +104,7 @@ func TestHumans(t *testing.T) {
 	p.run("", "report", "-o", "report.html")
 	text, err := os.ReadFile(filepath.Join(p.dir, "report.html"))
 	check(t, err)
-	p.has("report", string(text), interval, "People are counted as confirmed from",
+	p.has("report", string(text), "300 confirmed to 4500 claimed", "People are counted as confirmed from",
 		"rising and falling pages are not known")
 	if samples := p.run("", "openmetrics"); strings.Contains(samples, "docgauge_previous_site_visitors{") {
 		t.Error("openmetrics: a window is compared with one of another mode")
@@ -123,7 +123,7 @@ func TestHumans(t *testing.T) {
 		t.Error("metrics: a window is compared with one of another mode")
 	}
 	p.has("api", s.page(t, "/api/v1/windows"), `"humans":"confirmed"`, `"humans":"claimed"`)
-	p.has("page", s.page(t, "/"), interval, "counts people as claimed")
+	p.has("page", s.page(t, "/status"), interval, "counts people as claimed")
 	p.has("page of a path", s.page(t, "/page?path=/quickstart&window=day"), interval, "People are counted as confirmed")
 }
 
@@ -252,7 +252,7 @@ func TestOneReportMore(t *testing.T) {
 	p.has("api", s.page(t, "/api/v1/clients_history?client=reader"), `"kept":`+kept)
 	p.has("api", s.page(t, "/api/v1/downloads"), `"total":`+ofQuickstart)
 	p.has("api", s.page(t, "/api/v1/downloads_history"), `"total":`+downloads)
-	p.has("page", s.page(t, "/"), "reader", kept, downloads)
+	p.has("page", s.page(t, "/status"), "reader", kept, downloads)
 	p.has("page of a path", s.page(t, "/page?path=/quickstart"), keptOfPage, ofQuickstart)
 }
 

@@ -51,12 +51,12 @@ files are written there too, rows to the server of the sink's DSN, as project
 prj_sandbox. Except for these, the address of --serve and the log, settings have
 no effect.
 
-With --serve it keeps running: status page and metrics on
+With --serve it keeps running: pages and metrics on
 DOCGAUGE_LISTEN_ADDRESS, or on a free port if that is taken, and an export every
 minute.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir, stay) },
 	}
-	cmd.Flags().BoolVar(&stay, "serve", false, "keep running, with status page and metrics")
+	cmd.Flags().BoolVar(&stay, "serve", false, "keep running, with pages and metrics")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory for data and state (default: a new temporary one)")
 	return cmd
 }
@@ -157,8 +157,8 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	}
 	return a.serve(ctx, c, daemon.Options{Listening: func(url string) {
 		fmt.Fprintf(a.Out, `
-Status page  %[1]s/
-Report       %[1]s/report
+Readers      %[1]s/
+Status       %[1]s/status
 Metrics      %[1]s/metrics
 JSON, CSV    %[1]s/api/v1/pages
 Exports every minute; Ctrl-C ends it.

@@ -131,7 +131,7 @@ var allExecuted = regexp.MustCompile("<!-- " + allExecutedMark + " ([^>]*) -->")
 func TestDocumentationMarks(t *testing.T) {
 	known := testNames(t)
 	pages := documentation(t)
-	listed := listedMarks(pages["docs/testing.md"])
+	listed := listedMarks(pages["docs/dev/testing.md"])
 	for page, text := range pages {
 		all := allExecuted.FindStringSubmatch(text)
 		if all != nil {
@@ -173,7 +173,7 @@ func checkMarks(b docBlock, known map[string]bool) string {
 		}
 	}
 	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->; " +
-		"for the README in docs/testing.md"
+		"for the README in docs/dev/testing.md"
 }
 
 var testName = regexp.MustCompile(`\bTest\w+|\b[\w-]+\.txtar\b`)
@@ -269,9 +269,19 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// variableMarkdown has a table of variables for each group.
+// variableMarkdown has a table of the variables that most people need, and one for each group.
 func variableMarkdown() string {
 	var b strings.Builder
+	b.WriteString("\n### What most people need\n\n| for | variables |\n|---|---|\n")
+	for _, task := range config.Tasks {
+		var names []string
+		for _, v := range config.Common() {
+			if v.Task == task {
+				names = append(names, "`"+v.Name+"`")
+			}
+		}
+		b.WriteString("| " + task + " | " + strings.Join(names, ", ") + " |\n")
+	}
 	group := ""
 	for _, v := range config.Variables() {
 		if v.Meaning == "" {

@@ -28,21 +28,7 @@ func helpTexts(root *cobra.Command) {
 	template = strings.ReplaceAll(template, "{{rpad .CommandPath .CommandPathPadding}} {{.Short}}",
 		"{{.Root.Name}} help {{rpad .Name .NamePadding}}  {{.Short}}")
 	root.SetUsageTemplate(template)
-	root.SetHelpCommand(&cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "explain a command, or the configuration",
-		Long: "help explains a command: docgauge help jobs add. docgauge help configuration lists\nthe " +
-			"environment variables.",
-		ValidArgsFunction: completeCommand,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, rest, err := cmd.Root().Find(args)
-			if found != nil && (err != nil || len(rest) > 0) {
-				return input.UnknownCommand(found, append(rest, args...)[0])
-			}
-			found.InitDefaultHelpFlag()
-			return found.Help()
-		},
-	})
+	root.SetHelpCommand(helpCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -50,6 +36,34 @@ func helpTexts(root *cobra.Command) {
 			completionTexts(c)
 		}
 	}
+}
+
+func helpCommand() *cobra.Command {
+	all := false
+	cmd := &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "explain a command, or the configuration",
+		Long: "help explains a command: docgauge help jobs add. docgauge help configuration lists\nthe " +
+			"environment variables that most people need, and with --all every one.",
+		ValidArgsFunction: completeCommand,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if found != nil && (err != nil || len(rest) > 0) {
+				return input.UnknownCommand(found, append(rest, args...)[0])
+			}
+			switch {
+			case !all:
+			case found.IsAdditionalHelpTopicCommand():
+				found.Long = configurationHelp()
+			default:
+				return input.Usagef("--all: only with docgauge help configuration")
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "with configuration: every environment variable")
+	return cmd
 }
 
 func completeCommand(
@@ -92,8 +106,18 @@ func completionTexts(completion *cobra.Command) {
 func configurationTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "configuration",
-		Short: "every environment variable, by subject",
-		Long: `docgauge is configured by environment variables. --env-file FILE, or the
+		Short: "the usual settings; with --all, every one",
+		Long: `docgauge is configured by environment variables, or by a file of them that
+--env-file or DOCGAUGE_ENV_FILE names. docgauge init writes such a file, and
+docgauge config shows the settings in effect. Most people need only some of
+these; docgauge help configuration --all has every variable.
+` + settingsHelp(config.Common(), func(v config.Variable) string { return v.Task }),
+	}
+}
+
+// configurationHelp is the whole configuration, as the manual has it.
+func configurationHelp() string {
+	return `docgauge is configured by environment variables. --env-file FILE, or the
 variable DOCGAUGE_ENV_FILE, names a file of them: KEY=VALUE lines, as systemd's
 EnvironmentFile and docker --env-file take them, with # comments on lines of
 their own. Quotes around a value are removed; nothing is expanded or executed;
@@ -103,20 +127,20 @@ SSL_CERT_FILE, SSL_CERT_DIR and GITHUB_TOKEN, too.
 docgauge init writes such a file, and docgauge config shows the settings in
 effect. Base URL, key and projects are needed. A secret can also be given as a
 file, by the same name with _FILE.
-` + variableHelp(),
-	}
+` + settingsHelp(config.Variables(), func(v config.Variable) string { return v.Group })
 }
 
-func variableHelp() string {
+// settingsHelp lists variables below their headings.
+func settingsHelp(variables []config.Variable, heading func(config.Variable) string) string {
 	var b strings.Builder
-	group := ""
-	for _, v := range config.Variables() {
+	last := ""
+	for _, v := range variables {
 		if v.Meaning == "" {
 			continue
 		}
-		if v.Group != group {
-			group = v.Group
-			b.WriteString("\n" + group + ":\n")
+		if h := heading(v); h != last {
+			last = h
+			b.WriteString("\n" + h + ":\n")
 		}
 		meaning := v.Meaning
 		if v.Default != "" {
@@ -154,7 +178,7 @@ func (a *Program) writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	root.Long += "\n\n" + configurationTopic().Long // a help topic has no page
+	root.Long += "\n\n" + configurationHelp() // a help topic has no page
 	walk(root, func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
 		cmd.Long = markdown(cmd.Long)

@@ -41,14 +41,29 @@ func TestHelpFits(t *testing.T) {
 	})
 }
 
-// TestHelpOnConfiguration: docgauge help configuration has every variable, by group, and
-// docgauge --help none.
+// TestHelpOnConfiguration: docgauge help configuration has a dozen variables, by task, with --all every one, by
+// group, and docgauge --help none.
 func TestHelpOnConfiguration(t *testing.T) {
 	var out strings.Builder
-	if code := newProgram(&out, &out, nil).Run(t.Context(), []string{"help", "configuration"}); code != exitDone {
-		t.Fatalf("exit code %d: %s", code, out.String())
+	help := func(args ...string) string {
+		out.Reset()
+		if code := newProgram(&out, &out, nil).Run(t.Context(), append([]string{"help"}, args...)); code != exitDone {
+			t.Fatalf("%v: exit code %d: %s", args, code, out.String())
+		}
+		return out.String()
 	}
-	rest := out.String()
+	rest := help("configuration")
+	if n := strings.Count(rest, "\n  DOCGAUGE_"); n < 10 || n > 15 {
+		t.Errorf("%d variables, want 10 to 15", n)
+	}
+	for _, task := range config.Tasks {
+		_, after, ok := strings.Cut(rest, "\n"+task+":\n  DOCGAUGE_")
+		if !ok {
+			t.Fatalf("%q does not follow in\n%s", task, out.String())
+		}
+		rest = after
+	}
+	rest = help("configuration", "--all")
 	group := ""
 	for _, v := range config.Variables() {
 		if v.Meaning == "" {

@@ -131,6 +131,8 @@ func TestHistory(t *testing.T) {
 			labels := fmt.Sprintf(" %s %s %s", a.Agent, a.Class, a.Audience)
 			want["docgauge_site_agent_visitors"+labels] = float64(a.Visitors)
 			want["docgauge_site_agent_requests"+labels] = float64(a.Requests)
+			want["docgauge_site_agent_markdown"+labels] = float64(a.Markdown)
+			want["docgauge_site_agent_bytes"+labels] = float64(a.Bytes)
 		}
 		got := ask(t, server, `last_over_time({__name__=~"docgauge_site_agent_.*",window="day"}[30m])`,
 			at, "__name__", "agent", "class", "audience")

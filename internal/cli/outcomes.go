@@ -49,7 +49,7 @@ mean change does not.
 It needs day windows: 14 before the merge, 28 after it, and 3 visitors a day; 56
 before it correct the change for how the page moved before. The pages are the
 changed files, or those that the prompt names (pages: in its front matter).
-docs/outcomes.md explains the numbers, docs/outcomes-method.md the method.
+docs/outcomes.md explains the numbers, docs/dev/outcomes-method.md the method.
 
 It reads the state and the Parquet archive, or another sink of DOCGAUGE_SINKS if
 there is none. It sends no request, changes nothing, and can run beside serve.

@@ -10,16 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/state"
@@ -93,8 +92,8 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if o.pages < 0 {
 		return input.Usagef("--pages %d: want 0 or more", o.pages)
 	}
-	if q.Against, err = comparison(o.compare); err != nil {
-		return err
+	if q.Against, err = web.ParseComparison(o.compare); err != nil {
+		return input.Usagef("--%v", err)
 	}
 	r, err := web.ReadReport(ctx, a.withoutOthers(from, c, o.project), q)
 	if err != nil {
@@ -112,47 +111,11 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 		_, err = io.Copy(a.Out, &page)
 		return err
 	}
-	if err := replaceFile(o.out, page.Bytes()); err != nil {
+	if err := render.WriteFile(o.out, page.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	a.Note("wrote %s, from %s", o.out, from.Location())
 	return nil
-}
-
-// maxCompared is the maximum distance of --compare, in windows.
-const maxCompared = 1000
-
-func comparison(text string) (c web.Comparison, err error) {
-	switch text {
-	case "previous":
-		return c, nil
-	case "year":
-		return web.Comparison{Year: true}, nil
-	}
-	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
-		return c, input.Usagef("--compare %.40q: want previous, year, or a number of windows from 1 to %d",
-			text, maxCompared)
-	}
-	return c, nil
-}
-
-// replaceFile writes a file beside path and renames it, so that readers see the
-// former one or the new one, whole. A link stays a link; anything but a regular file, such as a
-// pipe or /dev/stdout, is written to directly.
-func replaceFile(path string, data []byte) error {
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a directory: name a file in it", path)
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		return os.WriteFile(path, data, 0)
-	}
-	if err == nil {
-		if path, err = filepath.EvalSymlinks(path); err != nil {
-			return err
-		}
-	}
-	return durable.WriteFile(path, data, 0o644)
 }
 
 // reportState adds the content of the state directory, if there is one.

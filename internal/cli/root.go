@@ -20,19 +20,19 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-var aboutProgram = `docgauge copies daily, weekly and monthly reader counts (people and AI agents,
-per page) from your documentation platform, without exceeding its request limit,
-to ` + config.AnyOf(config.SinkTitles()) + `.
-It shows the newest numbers as Prometheus metrics, a status page and a report,
-and runs the platform's agent jobs: each prompt file becomes exactly one job.
+var aboutProgram = `docgauge counts who reads your documentation: people and AI agents, on the site
+and on each page, by day, week and month. It is three tools in one program:
 
-Try it without an account:
-  docgauge demo                a local service, a job, an export, and a summary
+  site       counts the readers in the access logs of any site
+  numbers    copies them, from a documentation platform or from site, to
+             ` + config.AnyOf(config.SinkTitles()) + `,
+             and shows them as pages, a report, metrics and in the terminal
+  jobs       turns each prompt file into exactly one agent job
 
-Use it, as an hourly cron job or as a daemon:
-  docgauge init                asks for the settings, and writes docgauge.env
-  docgauge --env-file docgauge.env export
-  docgauge --env-file docgauge.env serve
+Begin with one of these:
+  docgauge site report access.log --open    a log, as one page in the browser
+  docgauge init                             asks for settings, and writes them
+  docgauge demo                             needs neither a log nor an account
 
 docgauge is configured by environment variables, or by a file of them that
 --env-file names: docgauge help configuration.`
@@ -153,13 +153,13 @@ func (a *Program) root() *cobra.Command {
 		}
 		root.AddCommand(commands...)
 	}
-	group("Try it without an account", a.demoCommand(), a.sandboxCommand())
-	group("Set it up", a.initCommand(), a.configCommand(), a.checkCommand())
-	group("Export", a.planCommand(), a.exportCommand(), a.serveCommand(), a.loadCommand())
-	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
+	group("Site: the readers in access logs", site.Command(&a.Console))
+	group("Numbers: set up", a.initCommand(), a.configCommand(), a.checkCommand())
+	group("Numbers: export", a.planCommand(), a.exportCommand(), a.serveCommand(), a.loadCommand())
+	group("Numbers: look at them", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
 		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
-	group("Agent jobs", jobs.Command(&a.Console))
-	group("A site of your own, without a platform", site.Command(&a.Console))
+	group("Jobs: prompts for an AI agent", jobs.Command(&a.Console))
+	group("Try it without an account", a.demoCommand(), a.sandboxCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.notifyCommand(), a.healthcheckCommand(),
 		a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())

@@ -16,14 +16,18 @@ func (a *Program) serveCommand() *cobra.Command {
 	var o daemon.Options
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "export on a schedule and serve metrics and a status page",
+		Short: "export on a schedule and serve pages for people and metrics",
 		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export
 does, and serves on DOCGAUGE_LISTEN_ADDRESS
 
-  /            a status page: newest windows, coverage, budget, runs, sinks
+  /            the readers: people, AI, change, pages, agents; of any window:
+               /?project=prj_a&window=week&at=2026-10-04&compare=year
+  /report      the same page as one file, to keep or to send
+  /page        all pages of a window; the readers of one path:
+               /page?path=/quickstart
+  /jobs        agent jobs, and the readers after their merges
+  /status      how the exports are doing: coverage, budget, runs, sinks
   /metrics     for Prometheus; OpenMetrics where it is asked for
-  /page        the readers of one path: /page?path=/quickstart
-  /report      trends, rising and falling pages
   /api/v1/     the numbers, as JSON or, with ?format=csv, CSV; lists what
                there is
   /mcp         for assistants, by POST: docgauge mcp --help
@@ -63,7 +67,7 @@ DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
 			}
 			o.Listening = func(url string) {
 				if render.IsTerminal(a.Err) { // the log has it too
-					a.Note("status page and metrics at %s/ and %s/metrics; stop with Ctrl-C", url, url)
+					a.Note("readers, status and metrics at %s/, %[1]s/status and %[1]s/metrics; stop with Ctrl-C", url)
 				}
 			}
 			o.Reload = func(former config.Config) (config.Config, func() error, error) { return a.reload(need, former) }

@@ -241,7 +241,7 @@ func (f *served) promtool(t *testing.T) { checked(t, f.daemon.page(t, "/metrics"
 
 // statusPage has the same numbers as `docgauge status`.
 func (f *served) statusPage(t *testing.T) {
-	text := f.daemon.page(t, "/")
+	text := f.daemon.page(t, "/status")
 	for _, c := range f.status(t).Coverage {
 		for _, n := range []int64{c.Newest.Totals.Human, c.Newest.Totals.AI, c.Newest.Totals.Total} {
 			if !strings.Contains(text, ">"+format.Commas(n)+"<") {

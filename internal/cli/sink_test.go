@@ -105,7 +105,7 @@ func TestOneSinkMore(t *testing.T) {
 			n++
 		}
 	}
-	if n == 0 || !strings.Contains(s.page(t, "/"), "echo") {
+	if n == 0 || !strings.Contains(s.page(t, "/status"), "echo") {
 		t.Errorf("%d series by sink, or no sink on the page", n)
 	}
 	p.env = append(p.env, "DOCGAUGE_ECHO_URL=data")

@@ -79,7 +79,7 @@ CREATE TABLE counted AS SELECT granularity, window_start, window_end, path,
 	JOIN read ON day >= window_start AND day < window_end GROUP BY ALL;
 CREATE TABLE named AS SELECT ip || ' ' || ua AS reader, day, unnest([replace(target, '.md', ''), '']) AS path,
 	CASE WHEN ua LIKE '%Claude-User%' THEN 'Claude-User answers' WHEN ua LIKE 'curl%' THEN 'curl tool'
-		WHEN target LIKE '%.md' THEN 'unnamed coding' ELSE 'browser human' END AS agent,
+		WHEN target LIKE '%.md' THEN 'unnamed coding' ELSE 'unconfirmed human' END AS agent,
 	CASE WHEN ua LIKE '%Claude-User%' OR target LIKE '%.md' THEN 'ai' WHEN ua LIKE 'curl%' THEN 'neither'
 		ELSE 'human' END AS audience FROM views;
 CREATE TABLE exported AS SELECT granularity, window_start, window_end, path, agent || ' ' || class AS agent, audience,
@@ -142,14 +142,14 @@ func TestMissesAreMended(t *testing.T) {
 	p, site := jobs.overSite(t, log)
 	p.run(t, "export")
 	site.stop(t)
-	missed := `,/docs/install,,,,8,168,8,168,0,0,"ChatGPT-User 56, Claude-User 56, opencode 56",`
+	missed := `,/docs/install,,,,8,168,0,86016,8,168,0,86016,0,0,"ChatGPT-User 56, Claude-User 56, opencode 56",`
 	week := testbed.DaysAgo(7).String()
 	if out := string(p.run(t, "top", "--misses", "--csv", "--at", week)); !strings.Contains(out, missed) {
 		t.Errorf("misses before: %s, want %s", out, missed)
 	}
 	prompt := string(p.run(t, "jobs", "plan", "--text"))
 	for _, line := range []string{`- "/docs/install": 168 requests (+0) by "`, `- "Claude-User" (answers, ai): `,
-		`- "browser" (human, human): `} {
+		`- "unconfirmed" (human, human): `} {
 		if !strings.Contains(prompt, line) {
 			t.Errorf("the prompt lacks %s:\n%s", line, prompt)
 		}
@@ -170,7 +170,7 @@ func TestMissesAreMended(t *testing.T) {
 		t.Errorf("misses before the merge: %s", out)
 	}
 	if out := string(p.run(t, "top", "--agent", "opencode", "--csv", "--at", week)); !strings.Contains(out,
-		",1,/docs/p0,opencode,coding,ai,8,56,8,56,") {
+		",1,/docs/p0,opencode,coding,ai,8,56,0,28672,8,56,0,28672,") {
 		t.Errorf("pages of an agent: %s", out)
 	}
 	if out := string(p.run(t, "outcomes", "--csv")); !strings.Contains(out, ",/docs/p0,ai,more readers,") {

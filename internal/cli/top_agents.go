@@ -121,16 +121,20 @@ func agentTable(r query.AgentsReport) *render.Table {
 		}
 	case query.AgentPages:
 		table = render.NewTable(slices.Concat(head, []render.Column{path}, columns, heads,
-			[]render.Column{{Name: "audience", Spare: true}})...)
+			[]render.Column{{Name: "kind", Spare: true}})...)
 		for _, p := range r.Agents {
 			table.Add(slices.Concat(row(p.Rank, p.Path), numbers(p.AgentNumbers, p.AgentChange), beside(p.AgentNumbers),
-				[]string{string(p.Audience)})...)
+				[]string{view.AgentKind(p.Class, p.Audience)})...)
 		}
 	default:
-		table = render.NewTable(slices.Concat(head, []render.Column{{Name: "agent", Cut: render.CutEnd}, {Name: "class"},
-			{Name: "audience"}}, columns, heads)...)
+		table = render.NewTable(slices.Concat(head, []render.Column{{Name: "agent", Cut: render.CutEnd}, {Name: "kind"}},
+			columns, heads)...)
 		for _, p := range r.Agents {
-			table.Add(slices.Concat(row(p.Rank, p.Agent, p.Class, string(p.Audience)),
+			kind := view.AgentKind(p.Class, p.Audience)
+			if p.Class == "human" {
+				kind = view.AgentName(p.Agent, r.Humans)
+			}
+			table.Add(slices.Concat(row(p.Rank, p.Agent, kind),
 				numbers(p.AgentNumbers, p.AgentChange), beside(p.AgentNumbers))...)
 		}
 	}

@@ -183,26 +183,29 @@ var askedAlike = []struct {
 	list    string
 	tools   []string
 	names   map[string]map[string]string
-	// agents are the flags that ask about agents: another list and tool have these.
-	agents     []string
-	agentsList string
-	agentsTool string
+	// others are the flags that ask another list and tool.
+	others []askedElsewhere
 }{
 	{(*Program).topCommand, "/api/v1/pages", []string{"window", "compare"}, map[string]map[string]string{
-		"mcp": {"window": "granularity", "number": "limit", "rising": "list", "falling": "list", "misses": "list"},
+		"mcp": {"window": "granularity", "number": "limit", "rising": "list", "falling": "list", "misses": "list",
+			"source": "name"},
 		"api": {"number": "limit", "json": "format", "csv": "format", "rising": "list", "falling": "list",
 			"misses": "list"},
-	}, []string{"agent", "misses"}, "/api/v1/agents", "agents"},
+	}, []askedElsewhere{{"agent misses", "/api/v1/agents", "agents"}, {"source", "/api/v1/sources", "rows"}}},
 	{(*Program).historyCommand, "/api/v1/history", []string{"page_history"}, map[string]map[string]string{
 		"mcp": {"window": "granularity", "page": "path", "last": "limit"},
 		"api": {"page": "path", "last": "limit", "since": "from", "json": "format", "csv": "format"},
-	}, []string{"agent"}, "/api/v1/agent_history", "agent_history"},
+	}, []askedElsewhere{{"agent", "/api/v1/agent_history", "agent_history"}, {"source", "/api/v1/sources_history", ""}}},
 }
+
+type askedElsewhere struct{ flags, list, tool string }
 
 // notAsked says why a question that a command takes as a flag cannot be asked at another place.
 var notAsked = []struct{ flags, places, why string }{
 	{"archive", "api mcp", "a setting of the server"},
 	{"json csv", "mcp", "assistants get JSON"},
+	{"history:by", "api", "each report has a list"},
+	{"history:by history:source", "mcp", "the tool rows answers one window at a time"},
 }
 
 // TestTopAndHistoryAreAskedAlike: each flag of top and history is a parameter of /api/v1 and an argument of the
@@ -222,12 +225,15 @@ func TestTopAndHistoryAreAskedAlike(t *testing.T) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			for place, has := range has {
 				excused := slices.ContainsFunc(notAsked, func(n struct{ flags, places, why string }) bool {
-					return slices.Contains(strings.Fields(n.flags), f.Name) &&
+					flags := strings.Fields(n.flags)
+					return (slices.Contains(flags, f.Name) || slices.Contains(flags, cmd.Name()+":"+f.Name)) &&
 						slices.Contains(strings.Fields(n.places), place)
 				})
 				name := cmp.Or(c.names[place][f.Name], f.Name)
-				if slices.Contains(c.agents, f.Name) {
-					has = [][]string{map[string][]string{"api": parameters[c.agentsList], "mcp": arguments[c.agentsTool]}[place]}
+				for _, o := range c.others {
+					if slices.Contains(strings.Fields(o.flags), f.Name) {
+						has = [][]string{map[string][]string{"api": parameters[o.list], "mcp": arguments[o.tool]}[place]}
+					}
 				}
 				there := true
 				for _, known := range has {
@@ -415,7 +421,7 @@ func TestVerdictsAreShown(t *testing.T) {
 		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},
 		{"report", tables(written(web.Report{Made: testbed.Now, State: &s, Projects: s.Projects}.Write)), known,
 			sentence},
-		{"status page", tables(served(web.NewStatusPage(current, nil, func() web.Alert { return web.Alert{} }, ""), "/")),
+		{"status page", tables(served((&web.Site{Current: current}).Handlers()["/status"], "/status")),
 			known[:4], sentence},
 		{"metrics", served(values.Handler(), "/metrics?name[]=docgauge_agent_outcome_verdict"), known[:4], ""},
 		{"API", served(web.NewAPI(current, nil)["/api/v1/outcomes"], "/api/v1/outcomes"), known, ""},

@@ -69,6 +69,10 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 	}
 	if n&NeedSite != 0 {
 		p.join(server.Check(c.SiteServer()))
+		if ingest := c.SiteIngest(); len(ingest.Addresses) > 0 {
+			ingest.WebConfigFile = "" // that is checked
+			p.join(server.Check(ingest))
+		}
 		if metrics := c.SiteMetrics(); len(metrics.Addresses) > 0 {
 			metrics.WebConfigFile = "" // that is checked
 			p.join(server.Check(metrics))

@@ -15,6 +15,15 @@ func (c Config) SiteServer() server.Options {
 		WebConfigFile: c.WebConfigFile}
 }
 
+// SiteIngest returns the listener of lines that are pushed; without an address the API's takes them.
+func (c Config) SiteIngest() server.Options {
+	o := server.Options{Setting: "DOCGAUGE_SITE_INGEST_ADDRESS", WebConfigFile: c.WebConfigFile}
+	if c.SiteIngestAddress != "" {
+		o.Addresses = []string{c.SiteIngestAddress}
+	}
+	return o
+}
+
 // SiteMetrics returns the listener of site serve's metrics; without an address there is none.
 func (c Config) SiteMetrics() server.Options {
 	o := server.Options{Setting: "DOCGAUGE_SITE_METRICS_ADDRESS", WebConfigFile: c.WebConfigFile}

@@ -278,7 +278,7 @@ func didYouMean(name string) string {
 			return "; did you mean " + best.Name + "?"
 		}
 	}
-	return "; `docgauge help configuration` lists them"
+	return "; `docgauge help configuration --all` lists them"
 }
 
 // NotifyFormat is the format of the receiver at DOCGAUGE_NOTIFY_URL.

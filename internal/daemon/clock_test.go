@@ -295,7 +295,7 @@ func (w *clockWorld) startServe() {
 	a, err := app.OpenExport(w.cfg, logger, w.now)
 	check(w.T, err)
 	values := new(exporter.Values)
-	w.serve = newDaemon(a, values, web.NewLiveReport(values.Load, "dev"), noProgress{}, nil)
+	w.serve = newDaemon(a, values, &web.Site{Current: values.Load}, noProgress{}, nil)
 	w.serve.firings = schedule.NewFirings(w.cfg.Schedule, time.Time{}, true)
 	check(w.T, w.serve.openQueue())
 }

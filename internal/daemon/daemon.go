@@ -31,12 +31,12 @@ const (
 	// publishEvery is the maximum age of a snapshot when nothing is committed: the due windows and
 	// the budget change with time.
 	publishEvery = time.Minute
-	// publishPause is the minimum time between two snapshots, and publishShare that time as a multiple
-	// of how long the last one took.
+	// publishPause is the minimum time between two snapshots, and publishShare the time as a multiple of how long the
+	// last one took, up to publishEvery.
 	publishPause = time.Second
 	publishShare = 20
-	// reportTimeout limits reading pages from the sinks for the report, once per snapshot.
-	reportTimeout = 5 * time.Minute
+	// pagesTimeout limits reading pages of the newest windows from the sinks, once per snapshot.
+	pagesTimeout = 5 * time.Minute
 )
 
 // daemon does the work of docgauge serve with one set of settings.
@@ -53,7 +53,7 @@ type daemon struct {
 	health   guarded[health]
 	queue    *queue // nil if none is configured
 	events   *events.Watcher
-	report   *web.LiveReport
+	site     *web.Site
 	outcomes guarded[view.Outcomes]
 	// assistants answers MCP requests.
 	assistants http.Handler
@@ -63,12 +63,12 @@ type daemon struct {
 }
 
 // newDaemon returns a daemon over what a has opened for an export. It publishes to values, which
-// live shows.
+// site shows.
 func newDaemon(
-	a *app.App, values *exporter.Values, live *web.LiveReport, p export.Progress, observe func(export.Event),
+	a *app.App, values *exporter.Values, site *web.Site, p export.Progress, observe func(export.Event),
 ) *daemon {
 	d := &daemon{
-		app: a, snapshot: a.SnapshotReader(), started: a.Now(), values: values, report: live,
+		app: a, snapshot: a.SnapshotReader(), started: a.Now(), values: values, site: site,
 		changed: clock.NewSignal(), recheck: clock.NewSignal(), exported: clock.NewSignal(),
 		outcomesDue: clock.NewSignal(), shown: clock.NewSignal(),
 	}
@@ -104,10 +104,10 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	beside(d.app.WatchSecrets)
 	beside(d.watchSinks)
-	// The report reads the pages of new readings of the newest windows, so that no request reads them.
+	// The pages of new readings of the newest windows are read once, so that no request reads them.
 	beside(func(ctx context.Context) {
-		d.whenever(ctx, d.shown, reportTimeout, "pages of the report not read", func(ctx context.Context) error {
-			return d.report.Refresh(ctx, d.values.Load(), d.app.Sinks)
+		d.whenever(ctx, d.shown, pagesTimeout, "pages of the newest windows not read", func(ctx context.Context) error {
+			return d.site.Refresh(ctx, d.values.Load(), d.app.Sinks)
 		})
 	})
 	beside(d.outcomesLoop)
@@ -140,10 +140,15 @@ func (d *daemon) publishLoop(ctx context.Context) error {
 		if err := d.publish(ctx); errors.Is(err, state.ErrLost) {
 			return err
 		}
-		if clock.Sleep(ctx, max(publishPause, publishShare*time.Since(began))) != nil {
+		if clock.Sleep(ctx, pauseAfter(time.Since(began))) != nil {
 			return nil
 		}
 	}
+}
+
+// pauseAfter is the time from a snapshot to the next one: after a stall of minutes the gauges are not old for hours.
+func pauseAfter(took time.Duration) time.Duration {
+	return min(max(publishPause, publishShare*took), publishEvery)
 }
 
 // publish shows the present state. After an error the former values stay.

@@ -82,7 +82,7 @@ func daemonFor(t *testing.T, c config.Config) (*daemon, *testbed.Log) {
 		}
 	})
 	values := new(exporter.Values)
-	d := newDaemon(a, values, web.NewLiveReport(values.Load, "dev"), noProgress{}, nil)
+	d := newDaemon(a, values, &web.Site{Current: values.Load}, noProgress{}, nil)
 	d.firings = schedule.NewFirings(c.Schedule, time.Time{}, true)
 	return d, log
 }
@@ -364,7 +364,8 @@ func TestForeignBytes(t *testing.T) {
 	}
 	check(t, d.app.State.SetTop(t.Context(), state.TopRows{Key: rev.Key, Revision: rev.Number, Rows: rows}))
 	d.published(t)
-	service := &service{report: d.report}
+	service := new(service)
+	service.site = &web.Site{Current: service.values.Load, Archive: service.archive}
 	service.values.Publish(*d.values.Load())
 	service.current.Store(d)
 	for path, handler := range service.handlers() {
@@ -372,7 +373,7 @@ func TestForeignBytes(t *testing.T) {
 			continue
 		}
 		answer := httptest.NewRecorder()
-		want := map[string]int{"/": 2, "/metrics": 2}[path] // others escape them, have no paths, or read the archive
+		want := map[string]int{"/status": 2, "/metrics": 2}[path] // others escape them, have no paths, or read the archive
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 		text := answer.Body.String()
 		if answer.Code != http.StatusOK && (want > 0 || answer.Code >= 500) || !utf8.ValidString(text) ||
@@ -415,6 +416,17 @@ func TestRemaining(t *testing.T) {
 		}
 		if got := f.Next(minute(tc.now)).Equal(minute(tc.now)); got != tc.atOnce || owed != got {
 			t.Errorf("%s: at once is %v", tc.about, got)
+		}
+	}
+}
+
+// TestPauseAfter: a stall of minutes delays the next snapshot by no more than a minute.
+func TestPauseAfter(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: time.Second, 100 * time.Millisecond: 2 * time.Second, time.Minute: time.Minute, time.Hour: time.Minute,
+	} {
+		if got := pauseAfter(took); got != want {
+			t.Errorf("after a snapshot of %v: %v, want %v", took, got, want)
 		}
 	}
 }

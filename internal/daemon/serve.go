@@ -55,7 +55,7 @@ type service struct {
 	now     func() time.Time
 	options Options
 	values  exporter.Values
-	report  *web.LiveReport
+	site    *web.Site
 	// current is the daemon that runs, or that ran until its successor is open.
 	current atomic.Pointer[daemon]
 	// queueLock is held while the present daemon, or its successor that is being opened, has a queue.
@@ -82,7 +82,8 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	}
 	s := &service{log: log, now: now, options: o, asked: make(chan chan<- error)}
 	release := func() error { return errors.Join(exportLock.Release(), s.queueLock.Release()) }
-	s.report = web.NewLiveReport(s.values.Load, o.Version)
+	s.site = &web.Site{Current: s.values.Load, Archive: s.archive, Version: o.Version,
+		Alert: func() web.Alert { return s.current.Load().alert() }}
 	options := c.Server()
 	if s.credentials, err = server.Credentials(options.WebConfigFile); err != nil {
 		return errors.Join(problems(err), release())
@@ -147,7 +148,7 @@ func (s *service) open(ctx context.Context, c config.Config) (_ *daemon, err err
 	if err != nil {
 		return nil, err
 	}
-	d := newDaemon(a, &s.values, s.report, s.options.Progress, s.options.Observe)
+	d := newDaemon(a, &s.values, s.site, s.options.Progress, s.options.Observe)
 	// It opens what it reads for each question: a reload closes nothing that it uses.
 	d.assistants = mcp.Handler(mcp.Options{Config: c, Log: s.log, Now: s.now}, s.credentials)
 	if err = d.openQueue(); err == nil {
@@ -159,21 +160,19 @@ func (s *service) open(ctx context.Context, c config.Config) (_ *daemon, err err
 	return d, nil
 }
 
+// archive opens the archive for each question: a reload closes nothing that it uses.
+func (s *service) archive(ask func(sinks.Sink) error) error {
+	from, err := app.NewArchive(s.current.Load().app.Config)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ask(from), from.Close())
+}
+
 // handlers answer from the daemon of the moment.
 func (s *service) handlers() map[string]http.Handler {
-	archive := func(ask func(sinks.Sink) error) error {
-		// Opened for each question: a reload closes nothing that it uses.
-		from, err := app.NewArchive(s.current.Load().app.Config)
-		if err != nil {
-			return err
-		}
-		return errors.Join(ask(from), from.Close())
-	}
-	all := web.NewAPI(s.values.Load, archive)
-	all["/page"] = web.NewPathPage(s.values.Load, archive, s.options.Version)
-	all["/metrics"], all["/report"] = s.values.Handler(), s.report
-	all["/"] = web.NewStatusPage(s.values.Load, s.report, func() web.Alert { return s.current.Load().alert() },
-		s.options.Version)
+	all := s.site.Handlers()
+	all["/metrics"] = s.values.Handler()
 	all["POST /mcp"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.current.Load().assistants.ServeHTTP(w, r)
 	})

@@ -438,15 +438,20 @@ func readsText(reads *int64) string {
 // notSettled is said of a week that is provisional.
 const notSettled = "The week can still change a little."
 
-// audienceLines are people and AI agents of a week.
+// audienceLines are people and AI agents of a week, and the share of these.
 func audienceLines(week view.Week) []string {
 	people := fmt.Sprintf("People: %s%s", format.Commas(week.Totals.Human), change(week, analytics.Human))
 	if week.People != nil {
 		people += "; " + week.People.String()
 	}
+	share := "AI share: " + view.Percent(week.Totals.AI, week.Totals.Total)
+	if week.Before != nil {
+		share += fmt.Sprintf(" (%s the week before)", view.Percent(week.Before.AI, week.Before.Total))
+	}
 	lines := []string{
 		people,
 		fmt.Sprintf("AI agents: %s%s", format.Commas(week.Totals.AI), change(week, analytics.AI)),
+		share,
 	}
 	if week.HumansBefore != nil {
 		lines = append(lines, view.ModeChange(*week.HumansBefore, week.Humans, "this week"))

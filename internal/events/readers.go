@@ -162,8 +162,7 @@ func movedText(r *view.ReadersChange) string {
 
 // readersLines are the numbers below the text of a change.
 func readersLines(r *view.ReadersChange) []string {
-	lines := append(audienceLines(r.Week), fmt.Sprintf("AI share: %s (%s the week before)",
-		view.Percent(r.Totals.AI, r.Totals.Total), view.Percent(r.Before.AI, r.Before.Total)))
+	lines := audienceLines(r.Week)
 	for i, p := range r.Pages {
 		if i == namedPages {
 			lines = append(lines, "and "+format.Plural(len(r.Pages)-i, "more page"))

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	economyTable = flag.Bool("economy", false, "simulate more days and print the table of docs/performance-tables.md")
+	economyTable = flag.Bool("economy", false, "simulate more days; print the table of docs/dev/performance-tables.md")
 	long         = flag.Bool("long", false, "simulate whole years")
 )
 

@@ -66,11 +66,22 @@ func DidYouMean(name string, known []string) string {
 	if len(known) == 0 {
 		return "there are none"
 	}
-	near := slices.MinFunc(known, func(a, b string) int { return Edits(name, a) - Edits(name, b) })
-	if Edits(name, near) <= min(2, len(near)-1) {
+	if near := Nearest(name, known); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "there are " + strings.Join(known, ", ")
+}
+
+// Nearest is the one of the known names that may be meant; empty: none is near.
+func Nearest(name string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	near := slices.MinFunc(known, func(a, b string) int { return Edits(name, a) - Edits(name, b) })
+	if Edits(name, near) > min(2, len(near)-1) {
+		return ""
+	}
+	return near
 }
 
 // Path writes the path of a page, which may be empty.

@@ -48,7 +48,7 @@ func demonstration(t *testing.T, env ...string) (url, settings string) {
 		append([]string{"DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:0"}, env...), nil)
 	must(t, err)
 	t.Cleanup(func() { c.Kill() })
-	page := regexp.MustCompile(`Status page  (\S+)/\n`)
+	page := regexp.MustCompile(`Readers      (\S+)/\n`)
 	for end := time.Now().Add(2 * time.Minute); ; {
 		said, err := os.ReadFile(c.Output())
 		if found := page.FindSubmatch(said); found != nil {

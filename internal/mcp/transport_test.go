@@ -150,7 +150,8 @@ func FuzzLines(f *testing.F) {
 	f.Add(fmt.Sprintf(request, "tools/call", "window", `"_meta":{"progressToken":[]},"arguments":{"limit":-1}`))
 	f.Fuzz(func(t *testing.T, in string) {
 		got := speak(t, server, hello+"\n"+hello2+"\n"+in+"\n"+`{"jsonrpc":"2.0","id":"last","method":"tools/list"}`)
-		if !strings.Contains(got[`"last"`], "page_history") && !strings.Contains(in, `"last"`) {
+		// An error is an answer too: the input may have cancelled the initialization.
+		if got[`"last"`] == "" && !strings.Contains(in, `"last"`) {
 			t.Fatalf("%q ended the server: %v", in, got)
 		}
 	})

@@ -12,7 +12,7 @@
 //
 // # Estimates
 //
-// An estimate uses settled, verified day windows of the archive; docs/outcomes-method.md has
+// An estimate uses settled, verified day windows of the archive; docs/dev/outcomes-method.md has
 // the method in plain words. It is a [study] of one merge in a [panel] of daily visitors: a change
 // against a [control], less the usual change ([correction]), judged by placebo merges, or against
 // the page's own level where there are too few of those; many merges are pooled. Unique visitors

@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-var long = flag.Bool("long", false, "run the simulations of docs/outcomes-method.md in full (minutes)")
+var long = flag.Bool("long", false, "run the simulations of docs/dev/outcomes-method.md in full (minutes)")
 
 // traffic makes the panel of one simulated site around a merge, by seed.
 type traffic func(t testing.TB, seed uint64) *panel
@@ -312,7 +312,7 @@ func (o *tally) String() string {
 // restless is a site whose pages have noise that lasts for days, some of them more than others.
 var restless = world{pages: 80, lowest: 25, most: 900, own: .15, lasting: .25, keep: .5, mixed: true}
 
-// worlds are those of docs/outcomes-method.md.
+// worlds are those of docs/dev/outcomes-method.md.
 var worlds = []struct {
 	name string
 	traffic
@@ -358,7 +358,7 @@ var worlds = []struct {
 }
 
 // TestWorlds: in no world many verdicts on merges without an effect, or intervals without the true
-// change. The full run makes the table of docs/outcomes-method.md.
+// change. The full run makes the table of docs/dev/outcomes-method.md.
 func TestWorlds(t *testing.T) {
 	short := []string{"steady", "noise that lasts", "fell in a month, noise that lasts", "36 pages, steady",
 		"15 pages, site halves", "1 page"}

@@ -32,8 +32,8 @@ func (l AgentList) Rule() string {
 		return "Asked for by agents from two networks or more, and not there. The requests are those of all agents; " +
 			"the nearest page is only the most similar path."
 	}
-	return "Readers are never added up. Where an operator fetches pages for an agent (classes answers, search and " +
-		"training), its readers are the few addresses it fetches from: compare requests."
+	return "Readers are never added up. Where an operator fetches pages for an agent (AI assistants, search and " +
+		"training crawlers), its readers are the few addresses it fetches from: compare requests."
 }
 
 // AgentOrder is the number by which a list of agents is ranked.
@@ -72,7 +72,7 @@ type AgentRanking struct {
 	List AgentList `json:"list"`
 	// By is the order; empty: that of [AgentRanking.Complete].
 	By AgentOrder `json:"by"`
-	// Agent is the agent of AgentPages.
+	// Agent is the agent of AgentPages; of Misses, the one whose requests alone count, empty: all.
 	Agent string `json:"agent"`
 	// Page makes SiteAgents those that read one page.
 	Page string `json:"-"`
@@ -107,7 +107,7 @@ func (r AgentRanking) Complete() (AgentRanking, error) {
 		return r, fmt.Errorf("list %.20q: want agents, pages or misses", r.List)
 	case r.List == AgentPages && r.Agent == "":
 		return r, errors.New("agent: missing; list pages shows those of one agent")
-	case r.List != AgentPages && r.Agent != "":
+	case r.List == SiteAgents && r.Agent != "":
 		return r, fmt.Errorf("agent: want it without list %s", r.List)
 	case !slices.Contains(AgentOrders, r.By):
 		return r, fmt.Errorf("by %.20q: want %s", r.By, OrderList())
@@ -128,6 +128,10 @@ type AgentsReport struct {
 	// People are the people of the site or of the page; absent of other lists than their agents, and where the service
 	// does not tell the confirmed from the others.
 	People *view.People `json:"people,omitempty"`
+	// AIRequests are the requests of all AI agents of the site, and AIRequestsBefore those in Previous; nil of other lists
+	// than the agents of the site, and where one is not known. Each request is that of one agent.
+	AIRequests       *int64 `json:"-"`
+	AIRequestsBefore *int64 `json:"-"`
 	// Count is the length of the whole list.
 	Count int64 `json:"count"`
 	// Agents are agents of the site, or pages of one agent; null of misses.
@@ -178,6 +182,7 @@ func (c comparison) agents(r AgentRanking) AgentsReport {
 	}
 	if r.List == SiteAgents {
 		out.People = view.PeopleOf(c.Humans, r.Page, slices.Collect(maps.Values(c.now)))
+		out.AIRequests, out.AIRequestsBefore = aiRequests(c.now, r.Page), aiRequests(c.before, r.Page)
 	}
 	if r.List == SiteAgents && c.before != nil {
 		gone := map[string]bool{}
@@ -191,6 +196,25 @@ func (c comparison) agents(r AgentRanking) AgentsReport {
 		slices.Sort(out.Gone)
 	}
 	return out
+}
+
+// aiRequests adds the requests of AI agents; nil without rows, or where one is not known.
+func aiRequests(rows recordSet, path string) *int64 {
+	var sum int64
+	for _, row := range rows {
+		n := view.AgentNumbersOf(row.Counts).Requests
+		switch agent := agentRow(row); {
+		case agent.Path != path || agent.Audience != analytics.AI:
+		case n < 0:
+			return nil
+		default:
+			sum += min(n, math.MaxInt64-sum)
+		}
+	}
+	if rows == nil {
+		return nil
+	}
+	return &sum
 }
 
 // missed returns the paths that are not there, and how many there are.

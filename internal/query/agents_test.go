@@ -94,7 +94,7 @@ func TestAgentsCounted(t *testing.T) {
 		if o.List != query.SiteAgents {
 			o.Prefix = rapid.SampledFrom([]string{"", "/", "/guides/", "="}).Draw(r, "prefix")
 		}
-		if o.List == query.AgentPages {
+		if o.List == query.AgentPages || o.List == query.Misses && rapid.Bool().Draw(r, "of one agent") {
 			o.Agent = rapid.SampledFrom([]string{"browser", "curl"}).Draw(r, "agent")
 		}
 		s := &sinktest.Memory{}
@@ -137,6 +137,18 @@ func TestAgentsCounted(t *testing.T) {
 				gone = append(gone, row.Agent)
 			}
 		}
+		requests := func(rows []analytics.AgentRow) (n int64) {
+			for _, row := range rows {
+				if row.Path == "" && row.Audience == analytics.AI {
+					n += row.Requests
+				}
+			}
+			return n
+		}
+		if now, was := got[0].AIRequests, got[0].AIRequestsBefore; o.List != query.SiteAgents && now != nil ||
+			o.List == query.SiteAgents && (*now != requests(after) || *was != requests(before)) {
+			r.Fatalf("%v requests of AI agents, before %v", now, was)
+		}
 		slices.Sort(gone)
 		if o.List == query.SiteAgents && !slices.Equal(gone, got[0].Gone) {
 			r.Fatalf("gone: %q, want %q", got[0].Gone, gone)
@@ -153,7 +165,7 @@ func counted(r query.AgentRanking, before, after []analytics.AgentRow) (out []st
 		case query.AgentPages:
 			return row.Path != "" && row.Found && row.Agent == r.Agent && strings.HasPrefix(row.Path, r.Prefix)
 		}
-		return !row.Found && strings.HasPrefix(row.Path, r.Prefix)
+		return !row.Found && strings.HasPrefix(row.Path, r.Prefix) && (r.Agent == "" || row.Agent == r.Agent)
 	}
 	same := func(a, b analytics.AgentRow) bool {
 		return a.Path == b.Path && (r.List == query.Misses || a.Agent == b.Agent && a.Audience == b.Audience)
@@ -332,7 +344,7 @@ func TestAgentsMissing(t *testing.T) {
 		"list \"x\": want agents, pages or misses":              {List: "x"},
 		"by \"total\": want readers, requests, markdown, bytes": {By: "total"},
 		"agent: missing":                             {List: query.AgentPages},
-		"agent: want it without list misses":         {List: query.Misses, Agent: "a"},
+		"agent: want it without list agents":         {List: query.SiteAgents, Agent: "a"},
 		"prefix: want it with pages of an agent, or": {Prefix: "/"},
 	} {
 		check(ask(r), want)
@@ -362,11 +374,14 @@ func TestNear(t *testing.T) {
 	for path := range cases {
 		rows = append(rows, agentRow(path, "GPTBot", "neither", false, 1))
 	}
+	// What another agent missed too is no page.
+	rows = append(rows, agentRow("/docs/authentication-2", "curl", "neither", false, 1))
+	cases["/docs/authentication-2"] = "/authentication"
 	s := &sinktest.Memory{}
 	putAgents(t, s, windowOf("prj_a", analytics.Day, 0, 1), rows...)
-	for range 2 {
-		all, err := query.Agents(t.Context(), s, daily, query.AgentRanking{List: query.Misses, N: 99})
-		if err != nil || len(all[0].Misses) != len(cases) {
+	for _, agent := range []string{"", "GPTBot"} {
+		all, err := query.Agents(t.Context(), s, daily, query.AgentRanking{List: query.Misses, Agent: agent, N: 99})
+		if want := len(cases) - min(len(agent), 1); err != nil || len(all[0].Misses) != want {
 			t.Fatalf("%v, %v", all, err)
 		}
 		for _, m := range all[0].Misses {

@@ -101,7 +101,7 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 		last, _ := all[0].newest(func(analytics.Window, reading) bool { return true })
 		return nil, o.Selection.totalsOnly(ctx, from, all[0].windows[last].rev)
 	}
-	var unknown UnknownPageError
+	var unknown UnknownError
 	unknown.Similar, err = o.similar(ctx, from, all)
 	near := ""
 	if unknown.Similar != "" {

@@ -52,17 +52,20 @@ func (e NoAnswerError) Error() string { return string(e) }
 
 func noAnswer(format string, args ...any) error { return NoAnswerError(fmt.Sprintf(format, args...)) }
 
-// UnknownPageError is a page that no window asked for has. It is a NoAnswerError.
-type UnknownPageError struct {
-	// Similar is a path that may be meant; empty: there is none.
+// UnknownError is a page or a name that no window asked for has, or a window that the archive lacks. It is a
+// NoAnswerError.
+type UnknownError struct {
+	// Similar is a path or a name that may be meant; empty: there is none.
 	Similar string
+	// Nearest is the window nearest to the day that was asked for; nil of other questions.
+	Nearest *analytics.Window
 	text    string
 }
 
-func (e UnknownPageError) Error() string { return e.text }
+func (e UnknownError) Error() string { return e.text }
 
 // Unwrap makes it the error that it also is.
-func (e UnknownPageError) Unwrap() error { return NoAnswerError(e.text) }
+func (e UnknownError) Unwrap() error { return NoAnswerError(e.text) }
 
 // reading is one window of an archive, or why it cannot be read.
 type reading struct {

@@ -251,7 +251,8 @@ func TestErrors(t *testing.T) {
 	ask("day", "prj_b", nil, 0, "did you mean prj_a?")
 	ask("day", "product", nil, 0, "there are prj_a")
 	at := analytics.NewDate(2026, 11, 1)
-	ask("day", "", &at, 0, "contains 2026-11-01; they reach from 2026-10-01 to 2026-10-02 (exclusive)")
+	ask("day", "", &at, 0, "contains 2026-11-01; they reach from 2026-10-01 to 2026-10-02 (exclusive), and "+
+		"the nearest from 2026-10-01 to 2026-10-02")
 	s.Put(sinktest.TotalsOnly(windowOf("prj_b", analytics.Day, 0, 1)), nil, nil)
 	ask("day", "", nil, 1, "prj_b day [2026-10-01,2026-10-02): only its totals were read")
 	var rows []analytics.Row

@@ -238,8 +238,9 @@ func compareEach[R any](
 }
 
 func unknownName(of analytics.Report, name string, g analytics.Granularity, known map[string]bool) error {
-	return noAnswer("%s %.100q has no row in the %s windows asked for; %s", of.Shape().Noun(), name, g,
-		format.DidYouMean(name, slices.Sorted(maps.Keys(known))))
+	names := slices.Sorted(maps.Keys(known))
+	return UnknownError{Similar: format.Nearest(name, names), text: fmt.Sprintf(
+		"%s %.100q has no row in the %s windows asked for; %s", of.Shape().Noun(), name, g, format.DidYouMean(name, names))}
 }
 
 // CompareRows reads the rows of two windows of a report; earlier may be nil. The ranking must be complete.
@@ -346,7 +347,7 @@ func (c *comparison) read(
 		}
 		if r.has(row) {
 			rows[shape.Key(row)] = row
-		} else if r.misses && row.Path() != "" && (len(found) == 0 || found[len(found)-1] != row.Path()) {
+		} else if r.misses && shape.IsFound(row) && row.Path() != "" && (len(found) == 0 || found[len(found)-1] != row.Path()) {
 			found = append(found, row.Path())
 		}
 		return all || row.Path() <= r.Path

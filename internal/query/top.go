@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -306,8 +307,12 @@ func (o Choice) lacksDay(s series, day analytics.Date) error {
 			g, w, s.project, g, g)
 	}
 	first, last := s.span()
-	return noAnswer("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)",
-		g, s.project, day, first, last)
+	nearest := slices.MinFunc(slices.Collect(maps.Keys(s.windows)), func(a, b analytics.Window) int {
+		far := func(w analytics.Window) analytics.Date { return max(w.From-day, day-w.To+1) }
+		return cmp.Or(cmp.Compare(far(a), far(b)), cmp.Compare(b.To, a.To))
+	})
+	return UnknownError{Nearest: &nearest, text: fmt.Sprintf("no %s window of %s in the archive contains %s; they reach "+
+		"from %s to %s (exclusive), and the nearest from %s to %s", g, s.project, day, first, last, nearest.From, nearest.To)}
 }
 
 // Percent returns a change in percent, to one decimal; nil where there was nothing.

@@ -454,11 +454,14 @@ func (l *PageLog) partition(ctx context.Context) ([]string, error) {
 			sample = append(sample, string(path))
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
 	slices.Sort(sample)
 	for i := 1; i < parts; i++ {
 		bounds = append(bounds, sample[i*len(sample)/parts])
 	}
-	return bounds, err
+	return bounds, nil
 }
 
 // scan passes on each row in the log as decode does.

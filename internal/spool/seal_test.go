@@ -17,6 +17,8 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 )
 
+var errStopped = errors.New("stopped")
+
 func revisionOf(k analytics.Key, number int32) analytics.Revision {
 	return analytics.Revision{
 		Key: k, Number: number, Verified: true, ExportedAt: now,
@@ -81,6 +83,11 @@ func TestSeal(t *testing.T) {
 			whole = got
 		}
 		check(t, w.Remove())
+		ended, stop := context.WithCancelCause(t.Context())
+		stop(errStopped)
+		if _, err := f.Seal(ended, revisionOf(key, 1)); !errors.Is(err, errStopped) || errors.Is(err, ErrDamaged) {
+			t.Errorf("sealed in parts of %d bytes after a stop: %v", part, err)
+		}
 	}
 	if got := files(t, dir); len(got) != 1 {
 		t.Errorf("files: %v", got)

@@ -76,6 +76,49 @@ func Days(g analytics.Granularity, w analytics.Window) string {
 	}
 }
 
+// AgentName names an agent for people. by is how its service counts people.
+func AgentName(agent string, by analytics.Humans) string {
+	switch {
+	case agent == analytics.BrowserAgent && by == "":
+		return "people"
+	case agent == analytics.BrowserAgent:
+		return "people (confirmed)"
+	case agent == analytics.UnconfirmedAgent:
+		return "people (unconfirmed)"
+	}
+	return agent
+}
+
+// agentKinds has the words for the classes of agents, in the order of their lists.
+var agentKinds = []struct{ class, kind string }{
+	{"answers", "AI assistant"}, {"coding", "AI coding agent"}, {"search", "search crawler"},
+	{"training", "training crawler"}, {"tool", "program"}, {"other", "crawler"}, {"unknown", "unknown program"},
+	{"human", "people"},
+}
+
+// AgentKind says what an agent of a class is, and whether its views count as AI where the class does not say so.
+func AgentKind(class string, audience analytics.Audience) string {
+	kind := class
+	rank := AgentRank(class)
+	if rank < len(agentKinds) {
+		kind = agentKinds[rank].kind
+	}
+	if audience == analytics.AI && !strings.HasPrefix(kind, "AI ") {
+		return kind + ", counts as AI"
+	}
+	return kind
+}
+
+// AgentRank is the place of a class in lists of agents: assistants first, then crawlers, then programs.
+func AgentRank(class string) int {
+	for i, k := range agentKinds {
+		if k.class == class {
+			return i
+		}
+	}
+	return len(agentKinds)
+}
+
 // Readers names the audience of an effect.
 func (e Effect) Readers() string {
 	if e.Audience == analytics.AI {

@@ -227,6 +227,10 @@ func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error
 	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == q.project }) {
 		return q, fmt.Errorf("project %.140q: not one of DOCGAUGE_PROJECTS", q.project)
 	}
+	if e.report == 0 && slices.Contains(e.parameters, "agent") && !slices.Contains(e.parameters, "list") &&
+		q.agents.Agent == "" {
+		return q, errors.New("agent: missing; " + apiRoot + "agents lists them")
+	}
 	if !q.values.Has("format") {
 		q.csv = prefersCSV(r.Header)
 	}
@@ -306,9 +310,6 @@ func readQuestion(raw string, known []string, limit int, report analytics.Report
 	if slices.Contains(known, "agent") {
 		q.agents = query.AgentRanking{List: query.AgentList(get("list")), By: query.AgentOrder(get("by")),
 			Agent: get("agent"), Prefix: get("prefix"), N: q.limit, Offset: q.offset}
-		if !slices.Contains(known, "list") && q.agents.Agent == "" {
-			return q, errors.New("agent: missing; " + apiRoot + "agents lists them")
-		}
 		q.agents, err = q.agents.Complete()
 		return q, err
 	}

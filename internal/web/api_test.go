@@ -169,7 +169,9 @@ func TestArchiveAgents(t *testing.T) {
 		"agents?agent=gptbat":                   "404 agent \"gptbat\" has no row in the week windows asked for",
 		"agents?by=total":                       `400 by "total": want readers, requests, markdown, bytes`,
 		"agents?list=pages":                     "400 agent: missing",
-		"agents?list=misses&agent=a":            "400 agent: want it without list misses",
+		"agents?list=agents&agent=a":            "400 agent: want it without list agents",
+		"agents?list=misses&agent=GPTbot":       "404 agent \"GPTbot\" has no row in the week windows asked for; did you mean",
+		"agents?list=misses&agent=browser":      `{"agents":[]}`,
 		"agent_history?window=week":             "400 agent: missing; /api/v1/agents lists them",
 		"agent_history?window=week&agent=GPTBot&from=2026-10-01": `"agent":"GPTBot","class":"training","audience":` +
 			`"neither","path":"","state":"provisional","verified":false,"revision":1,"absent":false,"visitors":2,` +

@@ -30,8 +30,9 @@ type ReportOptions struct {
 	Against Comparison
 	// Order is the order of projects; others come after these, by name.
 	Order []string
-	// Pages is the length of each list of pages.
+	// Pages is the length of each list of pages. Reads lists the pages of the first AI agents too.
 	Pages int
+	Reads bool
 }
 
 // ReadReport makes the report of an archive, which it does not change; Version, Title and State are
@@ -67,9 +68,14 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 			grid := view.Grid{Project: id, Report: s.Report, Granularity: s.Granularity, Cells: cellsOf(s, all[s], o)}
 			grid.Count()
 			if newest, before := compared(grid, o.Against); newest != nil {
-				if r.Pages[newest.Key], err = readPages(ctx, from, newest, before, o.Pages); err != nil {
+				p, err := readPages(ctx, from, newest, before, o.Pages)
+				if err == nil && s.Report == analytics.AgentsReport && o.Reads {
+					err = p.addReads(ctx, from)
+				}
+				if err != nil {
 					return r, err
 				}
+				r.Pages[newest.Key] = p
 			}
 			if s.Report == analytics.VisitorsReport {
 				p.Grids = append(p.Grids, grid)
@@ -205,7 +211,7 @@ func readPages(
 		if list == query.Misses && newest.TotalsOnly() {
 			continue
 		}
-		ranking, err := query.AgentRanking{List: list, N: maxReportAgents}.Complete()
+		ranking, err := query.AgentRanking{List: list, N: maxReadAgents}.Complete()
 		if err != nil {
 			return nil, err
 		}
@@ -216,4 +222,23 @@ func readPages(
 		*to = &r
 	}
 	return p, nil
+}
+
+// addReads adds the pages of the first AI agents, which are not compared.
+func (p *Pages) addReads(ctx context.Context, from sinks.Sink) error {
+	for _, a := range p.Agents.Agents {
+		if a.Audience != analytics.AI || len(p.Reads) == maxReads || p.Newest.TotalsOnly() {
+			continue
+		}
+		ranking, err := query.AgentRanking{Agent: a.Agent, N: maxReadPages}.Complete()
+		if err != nil {
+			return err
+		}
+		r, err := query.CompareAgents(ctx, from, nil, p.Newest, ranking)
+		if err != nil {
+			return err
+		}
+		p.Reads = append(p.Reads, r)
+	}
+	return nil
 }

@@ -30,6 +30,11 @@ func TestBrowserLayout(t *testing.T) {
 		t.Run(name, func(t *testing.T) { // it closes the tab
 			tab := open(t)
 			engines.Legible(t, tab, name)
+			engines.EvalNone(t, tab, name+": an axis beside its chart", `Array.from(document.querySelectorAll(".plot"))
+				.filter(e => e.checkVisibility()).filter(e => {
+					const [axis, frame] = [".dates", ".frame"].map(q => e.querySelector(q).getBoundingClientRect());
+					return Math.abs(axis.left - frame.left) > 1 || Math.abs(axis.width - frame.width) > 1;
+				}).map(e => e.textContent)`)
 			if slices.Contains(axed, name) {
 				engines.Axe(t, tab, name)
 			}
@@ -64,6 +69,29 @@ func TestBrowserLayout(t *testing.T) {
 			look(fmt.Sprintf("status-%s-%d", name, width), status(s, size))
 		}
 		look(fmt.Sprintf("report-several-%d", width), report(several(), size))
+	}
+	here := openSite(t)
+	for name, size := range map[string]engines.View{
+		"light": {Width: 1280, Height: 900}, "dark": {Width: 1280, Height: 900, Scheme: "dark"},
+		"small": {Width: 400, Height: 860}, "small-dark": {Width: 400, Height: 860, Scheme: "dark"},
+		"narrow": {Width: 320, Height: 640}, "print": {Width: 760, Height: 1000, Media: "print"},
+	} {
+		for page, path := range map[string]string{
+			"readers": "/", "older": "/?window=week&at=2026-09-27", "pages": "/page", "jobs": "/jobs",
+			"none": "/?at=2001-01-01",
+		} {
+			name := page + "-" + name
+			t.Run(name, func(t *testing.T) {
+				tab := here.open(t, path, size)
+				engines.Legible(t, tab, name)
+				engines.EvalEqual(t, tab, true, fits)
+				if page == "older" || page == "none" || size.Width == 320 || size.Media != "" {
+					return // the same parts
+				}
+				engines.Axe(t, tab, name)
+				engines.Accessible(t, tab)
+			})
+		}
 	}
 	engines.Accessible(t, openStatus(t, browser, demoSnapshot(), engines.View{Width: 1440, Height: 900}))
 	engines.Accessible(t, openReport(t, browser, several(), engines.View{Width: 1280, Height: 900}))
@@ -144,7 +172,7 @@ func TestStatusBrowserScrolls(t *testing.T) {
 // open shows a snapshot until the test ends.
 func openStatus(t *testing.T, browser *engines.Chromium, s *view.Snapshot, size engines.View) *engines.Tab {
 	t.Helper()
-	server := httptest.NewServer(web.NewStatusPage(func() *view.Snapshot { return s }, nil, nil, "v0.4.0"))
+	server := httptest.NewServer(statusOf(s, "v0.4.0"))
 	t.Cleanup(server.Close)
-	return engines.OpenPage(t, browser, server.URL+"/", size)
+	return engines.OpenPage(t, browser, server.URL+"/status", size)
 }

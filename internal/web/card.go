@@ -2,10 +2,12 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -65,7 +67,11 @@ func cardOf(g view.Grid, against Comparison) *card {
 	case g.Granularity == analytics.Day:
 		name = "the previous " + w.From.Weekday().String()
 	}
-	c.compare(g.EndingAt(w.To), name)
+	if last := lastRead(g); last != nil && r.Totals.Total == 0 {
+		c.Alone = "No readers since " + view.Days(analytics.Day, analytics.Window{From: last.To - 1, To: last.To})
+	} else {
+		c.compare(g.EndingAt(w.To), name)
+	}
 	late := 0
 	for i := len(g.Cells) - 1; g.Cells[i].Revision == nil; i-- {
 		late++
@@ -74,6 +80,17 @@ func cardOf(g view.Grid, against Comparison) *card {
 		c.Notes = append(c.Notes, note{Text: format.Plural(late, "newer window") + " missing"})
 	}
 	return c
+}
+
+// lastRead is the newest window that has a reader; nil without one. A site that all its readers left at once is a log
+// that ended far more often than a fall of 100%.
+func lastRead(g view.Grid) *analytics.Revision {
+	for _, c := range slices.Backward(g.Cells) {
+		if c.Revision != nil && c.Revision.Totals.Total > 0 {
+			return c.Revision
+		}
+	}
+	return nil
 }
 
 // compare adds the change since an older reading, if there is one.
@@ -101,11 +118,49 @@ func changeOf(before, after int64) *change {
 	if growth == "" {
 		return &change{Text: "unchanged", Words: "unchanged"}
 	}
+	tone := toneOf(before, after)
 	if text, up := strings.CutPrefix(growth, "+"); up {
-		return &change{Text: "▲ " + text, Words: "up " + text, Tone: "up"}
+		return &change{Text: "▲ " + text, Words: "up " + text, Tone: tone}
 	}
 	text := strings.TrimPrefix(growth, "−")
-	return &change{Text: "▼ " + text, Words: "down " + text, Tone: "down"}
+	return &change{Text: "▼ " + text, Words: "down " + text, Tone: tone}
+}
+
+// figure is a number of a row of totals. The template "totals" shows it.
+type figure struct {
+	Name, Value, Class string  // Class is that of its line in the chart
+	Change             *change // nil: not known
+	Note               string
+}
+
+// figuresOf are the totals of a card, with the requests of AI agents where those of the window are known.
+func figuresOf(c *card, agents *query.AgentsReport) []figure {
+	t := c.Grid.Newest.Totals
+	readers, people, ai := figure{"Readers", format.Commas(t.Total), "all", nil, ""},
+		figure{"People", format.Commas(t.Human), "human", nil, ""},
+		figure{"AI readers", format.Commas(t.AI), "ai", nil, view.Percent(t.AI, t.Total) + " of all"}
+	if len(c.Changes) > 0 {
+		readers.Change, people.Change, ai.Change = &c.Changes[0], c.Changes[0].Human, c.Changes[0].AI
+	}
+	if agents != nil && agents.People != nil {
+		people.Note = format.Commas(agents.People.Confirmed) + " confirmed to " + format.Commas(agents.People.Claimed) + " claimed"
+	}
+	out := []figure{readers, people, ai}
+	if agents != nil && agents.AIRequests != nil {
+		f := figure{Name: "AI requests", Value: format.Commas(*agents.AIRequests)}
+		if before := agents.AIRequestsBefore; before != nil && len(c.Changes) > 0 {
+			f.Change = changeOf(*before, *agents.AIRequests)
+		}
+		out = append(out, f)
+	}
+	for _, more := range t.More() {
+		out = append(out, figure{Name: more.Name, Value: format.Commas(more.Value)})
+	}
+	common := bothText(t)
+	if _, known := both(t); known {
+		common.Note = "read as both"
+	}
+	return append(out, figure{Name: "Person and AI", Value: common.Text, Note: common.Note})
 }
 
 // both is the number of visitors that were human and AI. It is false if that number is impossible

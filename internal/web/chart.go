@@ -25,18 +25,20 @@ const (
 // chart is the readers of some windows, oldest first. The template "readers" shows it.
 type chart struct {
 	Label string // for people who do not see it
+	Noun  string // of the count, of a chart of one; else empty
 	Width int
 	Gaps  string // an SVG path over the missing windows
 	Lines chartLines
 	// Area, Total, Human, AI and Both are SVG paths, broken where a window is missing.
 	Area, Total, Human, AI, Both string
 	Merged                       string // an SVG path through the windows of merges
+	Chosen                       string // an SVG path over the window that the page is about; empty: the newest
 	Modes                        string // an SVG path before windows that count people by another mode
 	ModeNotes                    []string
 	Top                          float64
 	TopMark, MiddleMark          string // of the vertical axis, which begins at 0
 	Columns                      []chartColumn
-	Ticks                        []string
+	Ticks                        []axisTick
 	Low, High, Newest            chartPoint
 }
 
@@ -44,6 +46,12 @@ type chart struct {
 type chartColumn struct {
 	X, Width int
 	Title    string
+}
+
+// axisTick names a point of the horizontal axis. At is its place in per cent of the width.
+type axisTick struct {
+	At   float64
+	Text string
 }
 
 // chartPoint is the total of one window.
@@ -163,11 +171,12 @@ func modeChanges(g analytics.Granularity, cells []view.Cell) iter.Seq2[int, stri
 	}
 }
 
-// ticksOf names the middle of each of a number of equal parts of n columns.
-func ticksOf(n, parts int, name func(i int) string) (out []string) {
-	parts = min(parts, n)
-	for k := range parts {
-		out = append(out, name((2*k+1)*n/(2*parts)))
+// ticksOf names at most most of n columns, at equal distances and as far from the first as from the last.
+func ticksOf(n, most int, name func(i int) string) (out []axisTick) {
+	step := (n + most - 1) / most
+	count := n / step
+	for i := (n - 1 - (count-1)*step) / 2; len(out) < count; i += step {
+		out = append(out, axisTick{math.Round((float64(i)+.5)/float64(n)*1e5) / 1e3, name(i)})
 	}
 	return out
 }
@@ -191,11 +200,16 @@ func stretches(cells []view.Cell, picked func(view.Cell) bool) string {
 			to++
 		}
 		if to > from {
-			fmt.Fprintf(&path, "M%d 0H%dV%dH%dZ", from*columnWidth, to*columnWidth, chartHeight, from*columnWidth)
+			path.WriteString(stretch(from, to))
 			from = to
 		}
 	}
 	return path.String()
+}
+
+// stretch is an SVG path over some columns.
+func stretch(from, to int) string {
+	return fmt.Sprintf("M%d 0H%dV%dH%dZ", from*columnWidth, to*columnWidth, chartHeight, from*columnWidth)
 }
 
 // ceiling is a round number not below n whose half is round as well.

@@ -20,7 +20,7 @@ var (
 )
 
 // figures are the numbers of the newest window of a grid as a card shows them.
-func figures(g view.Grid) string {
+func figures(g view.Grid, form string) string {
 	now, before := g.Newest.Totals, g.EndingAt(g.Granularity.ComparedWith(g.Newest.Window).To)
 	moved := func(of func(analytics.Totals) int64) string {
 		if before == nil || of(before.Totals) == 0 {
@@ -34,9 +34,14 @@ func figures(g view.Grid) string {
 	}
 	human := func(t analytics.Totals) int64 { return t.Human }
 	ai := func(t analytics.Totals) int64 { return t.AI }
-	return fmt.Sprintf("Human %s%s AI %s%s AI share %.1f%% Both %s", commas(now.Human), moved(human), commas(now.AI),
+	return fmt.Sprintf(form, commas(now.Human), moved(human), commas(now.AI),
 		moved(ai), float64(now.AI)/float64(now.Total)*100, commas(now.Human+now.AI-now.Total))
 }
+
+const (
+	onCard  = "Human %s%s AI %s%s AI share %.1f%% Read as person and as AI %s"
+	inTotal = "People %s%s AI readers %s%s %.1f%% of all Person and AI %s"
+)
 
 // demoSnapshot is two projects after some months: one was read for long, the other since
 // September. Much waits, some windows are skipped, a sink is down.

@@ -37,7 +37,7 @@ type effectChart struct {
 	Width, Merged           int    // Merged is where the day of the merge is
 	Line, Expectation, Band string
 	Top, Middle             string
-	Ticks                   []string
+	Ticks                   []axisTick
 }
 
 // effectTicks is the number of days that are named below the axis.

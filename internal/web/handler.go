@@ -6,37 +6,22 @@ import (
 	"compress/gzip"
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-// pageHandler serves pages that are made from a value V. Each is made once for each value, and is whole
+// pageHandler serves a page that is made from a value V. It is made once for each value, and is whole
 // or an error. It is safe for concurrent use.
 type pageHandler[V comparable] struct {
 	// path is the only one it answers. policy is the content security policy.
 	path, policy string
-	// current returns the present value for pages.
+	// current returns the present value for the page.
 	current func() V
-	// choose names the page that a query asks for, from names that V bounds; nil: there is one page,
-	// without a name.
-	choose func(v V, query url.Values) string
-	// render makes a page, and the status it is answered with.
-	render func(v V, name string) (page []byte, status int, err error)
+	// render makes the page, and the status it is answered with.
+	render func(v V) (page []byte, status int, err error)
 
-	mu    sync.Mutex
-	of    V
-	pages map[string]rendered // of of
-}
-
-// maxRendered is the number of pages of one value in memory.
-const maxRendered = 8
-
-// rendered is a page, plain and compressed.
-type rendered struct {
-	plain, gzip []byte
-	status      int
+	cache pageCache[V]
 }
 
 func (h *pageHandler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,11 +29,50 @@ func (h *pageHandler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path != h.path:
 		http.Error(w, "not found: the page is at "+h.path, http.StatusNotFound)
-		return
-	case !readOnly(w, r):
-		return
+	case readOnly(w, r):
+		v := h.current()
+		page, err := h.cache.page(v, "", func() ([]byte, int, error) { return h.render(v) })
+		page.send(w, r, err)
 	}
-	page, err := h.page(r.URL.Query())
+}
+
+// pageCache has pages that were made from a value V. It is safe for concurrent use.
+type pageCache[V comparable] struct {
+	mu    sync.Mutex
+	of    V
+	pages map[string]rendered // of of
+}
+
+// maxRendered is the number of pages of one value in memory.
+const maxRendered = 16
+
+// page returns a page of v, from memory if it was made before. V bounds the names.
+func (c *pageCache[V]) page(v V, name string, render func() ([]byte, int, error)) (rendered, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pages == nil || c.of != v || len(c.pages) >= maxRendered && c.pages[name].plain == nil {
+		c.of, c.pages = v, map[string]rendered{}
+	}
+	if page, ok := c.pages[name]; ok {
+		return page, nil
+	}
+	plain, status, err := render()
+	if err != nil {
+		return rendered{}, err
+	}
+	page := rendered{plain, compressed(plain), status}
+	c.pages[name] = page
+	return page, nil
+}
+
+// rendered is a page, plain and compressed.
+type rendered struct {
+	plain, gzip []byte
+	status      int
+}
+
+// send sends the page, or the error of making it.
+func (page rendered) send(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
 		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
 		return
@@ -105,29 +129,6 @@ func acceptsGzip(h http.Header) bool {
 		}
 	}
 	return false
-}
-
-// page returns the page that was asked for, from memory if it was made before.
-func (h *pageHandler[V]) page(query url.Values) (rendered, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v, name := h.current(), ""
-	if h.choose != nil {
-		name = h.choose(v, query)
-	}
-	if h.pages == nil || h.of != v || len(h.pages) >= maxRendered && h.pages[name].plain == nil {
-		h.of, h.pages = v, map[string]rendered{}
-	}
-	if page, ok := h.pages[name]; ok {
-		return page, nil
-	}
-	plain, status, err := h.render(v, name)
-	if err != nil {
-		return rendered{}, err
-	}
-	page := rendered{plain, compressed(plain), status}
-	h.pages[name] = page
-	return page, nil
 }
 
 // setHeaders forbids a page everything but to show itself.

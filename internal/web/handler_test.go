@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,18 +15,17 @@ import (
 // once, and no more than maxRendered are kept.
 func TestHandlerRendersOnce(t *testing.T) {
 	var current, made atomic.Int32
-	h := &pageHandler[int32]{
-		path: "/report", current: current.Load,
-		choose: func(_ int32, q url.Values) string { return q.Get("project") },
-		render: func(v int32, name string) ([]byte, int, error) {
+	var c pageCache[int32]
+	view := func(name string) string {
+		v := current.Load()
+		page, err := c.page(v, name, func() ([]byte, int, error) {
 			made.Add(1)
 			return fmt.Append(nil, name, " at ", v), http.StatusOK, nil
-		},
-	}
-	view := func(project string) string {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/report?project="+project, nil))
-		return w.Body.String()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return string(page.plain)
 	}
 	for v := range int32(3) {
 		current.Store(v)
@@ -48,8 +46,8 @@ func TestHandlerRendersOnce(t *testing.T) {
 	for i := range 100 {
 		view(fmt.Sprint(i))
 	}
-	if len(h.pages) > maxRendered {
-		t.Errorf("%d pages are kept", len(h.pages))
+	if len(c.pages) > maxRendered {
+		t.Errorf("%d pages are kept", len(c.pages))
 	}
 }
 
@@ -57,7 +55,7 @@ func TestHandlerRendersOnce(t *testing.T) {
 func TestHandlerFails(t *testing.T) {
 	fault := errors.New("no such field")
 	h := &pageHandler[int]{path: "/", policy: "default-src 'none'", current: func() int { return 1 },
-		render: func(int, string) ([]byte, int, error) { return nil, 0, fault }}
+		render: func(int) ([]byte, int, error) { return nil, 0, fault }}
 	for _, want := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -67,7 +65,7 @@ func TestHandlerFails(t *testing.T) {
 		if got := w.Header().Get("Content-Security-Policy"); got != "default-src 'none'; frame-ancestors 'none'" {
 			t.Error(got)
 		}
-		h.render = func(int, string) ([]byte, int, error) {
+		h.render = func(int) ([]byte, int, error) {
 			return []byte("starting"), http.StatusServiceUnavailable, nil
 		}
 	}

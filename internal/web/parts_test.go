@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -64,7 +65,12 @@ func TestDays(t *testing.T) {
 func TestGain(t *testing.T) {
 	for want, c := range map[string]analytics.Change{
 		"+3 up": {After: analytics.Totals{Total: 3}}, "−3 down −100%": {Before: analytics.Totals{Total: 3}},
-		"0": {}, "new up": {Appeared: true},
+		"0": {}, "new": {Appeared: true}, "new up": {Appeared: true, After: analytics.Totals{Total: 3}},
+		"new slight": {Appeared: true, After: analytics.Totals{Total: 2}},
+		// Of 306 and 300 readers, and of 306 and 267, chance takes 40.
+		"−6 slight −2.0%":   {Before: analytics.Totals{Total: 306}, After: analytics.Totals{Total: 300}},
+		"−39 slight −12.7%": {Before: analytics.Totals{Total: 306}, After: analytics.Totals{Total: 267}},
+		"−40 down −13.1%":   {Before: analytics.Totals{Total: 306}, After: analytics.Totals{Total: 266}},
 	} {
 		g := pageGain(c)
 		if got := strings.Join(strings.Fields(g.Text+" "+g.Tone+" "+g.Growth), " "); got != want {
@@ -153,7 +159,7 @@ func TestCard(t *testing.T) {
 		{"a Thursday", analytics.Day, cells(end-4, 1, 200, 1, 1, 1, 1, 1, 50, 100),
 			"100; ▼ 50.0% down the previous Thursday", Comparison{}},
 		{"a Saturday", analytics.Day, cells(end-2, 1, 99, 1, 1, 1, 1, 1, 220, 100),
-			"100; ▲ 1.0% up the previous Saturday", Comparison{}},
+			"100; ▲ 1.0% slight the previous Saturday", Comparison{}},
 		{"a Sunday", analytics.Day, cells(end-1, 1, 200, 1, 1, 1, 1, 1, 50, 100),
 			"100; ▼ 50.0% down the previous Sunday", Comparison{}},
 		{"a Monday", analytics.Day, cells(end, 1, 200, 1, 1, 1, 1, 1, 50, 100),
@@ -162,6 +168,11 @@ func TestCard(t *testing.T) {
 			"100; ▲ 100% up the previous 28 days", Comparison{}},
 		{"same", analytics.Week, cells(end-1, 7, 100, 100), "100; unchanged  the previous week", Comparison{}},
 		{"none before", analytics.Day, cells(end, 1, -1, 100), "100; No earlier window to compare with", Comparison{}},
+		{"after the end of a log", analytics.Day, cells(end, 1, 40, 90, 0, 0), "0; No readers since Sat 3 Oct 2026",
+			Comparison{}},
+		{"after the end of a log, against a year ago", analytics.Day, append(cells(end-364, 1, 50), cells(end, 1, 90, 0)...),
+			"0; No readers since Sun 4 Oct 2026", Comparison{Year: true}},
+		{"never a reader", analytics.Day, cells(end, 1, 0, 0), "0; No earlier window to compare with", Comparison{}},
 		{"from nothing", analytics.Day, cells(end, 1, 0, 100), "100; No earlier window to compare with", Comparison{}},
 		{"newer ones are missing", analytics.Day, cells(end, 1, 100, -1, -1),
 			"100; No earlier window to compare with; 2 newer windows missing", Comparison{}},
@@ -192,6 +203,38 @@ func TestCard(t *testing.T) {
 	}
 	if c := cardOf(view.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1)}, Comparison{}); c != nil {
 		t.Errorf("a card of nothing: %+v", c)
+	}
+}
+
+// TestFigures: the row of totals has people with their interval, and the requests of AI agents, where those are known.
+func TestFigures(t *testing.T) {
+	g := view.Grid{Granularity: analytics.Week, Cells: cells(analytics.NewDate(2026, 10, 5), 7, 100, 200)}
+	g.Count()
+	agents := &query.AgentsReport{People: &view.People{Confirmed: 80, Claimed: 100}, AIRequests: new(int64(1500)),
+		AIRequestsBefore: new(int64(1000))}
+	for _, tc := range []struct {
+		agents *query.AgentsReport
+		want   string
+	}{
+		{nil, "Readers 200 ▲ 100%; People 100 ▲ 100%; AI readers 50 ▲ 100% 25.0% of all; Person and AI –"},
+		{&query.AgentsReport{}, "Readers 200 ▲ 100%; People 100 ▲ 100%; AI readers 50 ▲ 100% 25.0% of all; Person and AI –"},
+		{agents, "Readers 200 ▲ 100%; People 100 ▲ 100% 80 confirmed to 100 claimed; " +
+			"AI readers 50 ▲ 100% 25.0% of all; AI requests 1,500 ▲ 50.0%; Person and AI –"},
+	} {
+		var got []string
+		for _, f := range figuresOf(cardOf(g, Comparison{}), tc.agents) {
+			text := f.Name + " " + f.Value
+			if f.Change != nil {
+				text += " " + f.Change.Text
+			}
+			if f.Note != "" && f.Value != "–" {
+				text += " " + f.Note
+			}
+			got = append(got, text)
+		}
+		if got := strings.Join(got, "; "); got != tc.want {
+			t.Errorf("%s\nwant %s", got, tc.want)
+		}
 	}
 }
 
@@ -259,7 +302,7 @@ func TestChartWords(t *testing.T) {
 		1100, 800)}
 	c := chartOf(g, g.Cells, 3)
 	got := fmt.Sprint(c.TopMark, c.MiddleMark, c.Ticks, c.Low, c.High, c.Newest)
-	if want := "1.2k600[29 Sep 1 Oct 3 Oct] {300 30 Sep} {1,100 1 Oct} {800 3 Oct}"; got != want {
+	if want := "1.2k600[{8.333 28 Sep} {41.667 30 Sep} {75 2 Oct}] {300 30 Sep} {1,100 1 Oct} {800 3 Oct}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, want := range []string{"lowest 300 (Wed 30 Sep 2026)", "highest 1,100 (Thu 1 Oct 2026)",

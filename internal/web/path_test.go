@@ -95,19 +95,18 @@ func TestPathPage(t *testing.T) {
 		{"project=prj_a&path=/basics&window=week", 200, []string{"Rank 1 of 4 pages",
 			"Human 9,000 unchanged on the previous week",
 			"5–11 Oct 2026 no reader – – – – –"}},
-		{"project=prj_a&path=/Basic/", 404, []string{"no reader in the last 26 week windows", "Did you mean /basics ?"}},
+		{"project=prj_a&path=/Basic/", 404, []string{"no reader in the last 26 week windows", "Did you mean /basics?"}},
 		{"project=prj_a&path=/nowhere", 404, []string{"Paths are exact"}},
 		{"project=prj_a&path=/a&window=28d", 404, []string{
 			"only its totals were read", "put 28d in place of 28d:totals into DOCGAUGE_WINDOWS: it costs 1 request or more"}},
-		{"project=prj_a&path=/a&window=month", 404, []string{"the archive of this server has no month window of prj_a"}},
+		{"project=prj_a&path=/a&window=month", 404, []string{"window month: not one of the windows that are read"}},
 		{"project=prj_b&path=/a", 404, []string{"project \"prj_b\" has no window in the archive"}},
 		{"project=prj_x&path=/a", 404, []string{"project \"prj_x\": not one of DOCGAUGE_PROJECTS; did you mean prj_b?"}},
 		{"project=%3Cscript%3E&path=/a", 404, []string{"project \"<script>\": not one of"}},
-		{"path=/a", 400, []string{"project: missing; there are prj_b, prj_a"}},
-		{"project=prj_a", 400, []string{"path: missing; /page?path=/quickstart shows"}},
+		{"path=/a", 404, []string{"project \"prj_b\" has no window in the archive"}},
 		{"project=prj_a&path=", 200, []string{"(empty path) Readers of this page of prj_a", "Human 7", "Rank 3 of 4 pages"}},
 		{"project=prj_a&path=/a&path=/basics", 400, []string{"parameter path: given more than once"}},
-		{"project=prj_a&path=/a&limit=3", 400, []string{`parameter "limit": want project, path, window`}},
+		{"project=prj_a&path=/a&limit=3", 400, []string{`parameter "limit": want project, window, at, compare, path`}},
 		{"project=prj_a&path=/a&window=year", 400, []string{`window "year": want day`}},
 		{"project=prj_a&path=%ff", 400, []string{"path: not UTF-8"}},
 		{"project=prj_a&path=" + long, 400, []string{"path: longer than 8192 bytes"}},
@@ -119,7 +118,7 @@ func TestPathPage(t *testing.T) {
 			t.Errorf("%s: %d, want %d\n%s", name, code, tc.code, seen(body))
 		}
 		wants(t, seen(body), tc.want...)
-		wants(t, body, `href="./"`)
+		wants(t, body, `<nav class="site" aria-label="Pages"><a href="./`)
 		if strings.Contains(body, "<script") || len(body) > 100_000 {
 			t.Errorf("%.60s: a script, or %d bytes", tc.query, len(body))
 		}
@@ -140,7 +139,8 @@ func TestPathPage(t *testing.T) {
 // pathPage gets /page.
 func pathPage(t *testing.T, s *view.Snapshot, archive func(func(sinks.Sink) error) error, query string) (int, string) {
 	t.Helper()
-	h := web.NewPathPage(func() *view.Snapshot { return s }, archive, "v1")
+	site := &web.Site{Current: func() *view.Snapshot { return s }, Archive: archive, Version: "v1"}
+	h := site.Handlers()["/page"]
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/page?"+query, nil))
 	wants(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-", "frame-ancestors 'none'")
@@ -157,7 +157,7 @@ func TestPathLinks(t *testing.T) {
 	s := pathSnapshot()
 	_, body := pathPage(t, s, pathArchive, "project=prj_a&path=/a")
 	for _, name := range []string{"JSON", "CSV"} {
-		before, _, found := strings.Cut(body, `">`+map[string]string{"JSON": "as JSON", "CSV": "these windows as CSV"}[name])
+		before, _, found := strings.Cut(body, `">`+map[string]string{"JSON": "as JSON", "CSV": "these numbers as CSV"}[name])
 		link := before[strings.LastIndex(before, `href="`)+6:]
 		if !found || !strings.HasPrefix(link, "api/v1/history?") {
 			t.Fatalf("%s: %s", name, link)
@@ -174,7 +174,7 @@ func TestPathLinks(t *testing.T) {
 			}
 		}
 	}
-	wants(t, body, `<a href="page?path=%2Fa&amp;project=prj_a&amp;window=day">Day</a>`, `aria-current="page">Week</a>`)
+	wants(t, body, `<a href="page?path=%2Fa&amp;project=prj_a&amp;window=day">Day</a>`, `aria-current="true">Week</a>`)
 }
 
 // slowSink never has a window.
@@ -224,7 +224,7 @@ func TestArchiveIsAskedByFew(t *testing.T) {
 		now.Add(-1)
 		return nil
 	}
-	h := web.NewPathPage(pathSnapshot, busy, "")
+	h := (&web.Site{Current: pathSnapshot, Archive: busy}).Handlers()["/page"]
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {
@@ -255,7 +255,7 @@ func TestPathPageAgents(t *testing.T) {
 		{nil, "path=/guides/a", ""},
 		{[]view.Grid{{Granularity: analytics.Day, Newest: &newest}}, "path=/guides/a", ""},
 		{[]view.Grid{{Granularity: analytics.Week, Newest: &newest}}, "path=/guides/a", "Readers by agent Assistants " +
-			"26 Oct – 1 Nov 2026 Agent Audience Readers Change Requests Claude-User answers ai 18 +9 +100% 24 "},
+			"26 Oct – 1 Nov 2026 Agent Readers Change Requests Claude-User AI assistant 18 +9 +100% 24 "},
 	} {
 		s.Projects[0].Others = tc.others
 		code, body := pathPage(t, s, archive, tc.query)

@@ -20,6 +20,8 @@ const (
 	firstMoves      = 10   // are shown of each kind of change
 	maxReportJobs   = 100  // in the table of jobs
 	maxReportAgents = 20   // of one window, and as many misses
+	maxReads        = 8    // AI agents whose pages are listed
+	maxReadPages    = 10   // of one of them
 	maxMerges       = 20   // that are shown
 	maxMergeEffects = 20   // of one merge in its table
 	maxMergeCharts  = 4    // of one merge
@@ -34,10 +36,14 @@ type Report struct {
 	Version string
 	// Title is the heading; empty: one is made of the names of the projects.
 	Title string
-	// Links lead to other pages of a server; a file has none.
-	Links []Link
-	// live: a server has numbers of each page, and of this report anew.
+	// Findings say what makes the numbers doubtful. Origin says what they were counted from, once; empty: they are from an
+	// archive.
+	Findings []string
+	Origin   string
+	// live: it is a page of a server, which has the numbers of each page of the documentation, and of this one anew.
 	live bool
+	// around is the grid of the only granularity, with the windows after the newest one of Projects; nil: there are none.
+	around *view.Grid
 	// From and To are the requested dates, [From, To); nil means unlimited.
 	From, To *analytics.Date
 	// Against selects the windows to compare the newest ones with.
@@ -47,7 +53,7 @@ type Report struct {
 	// Pages are the pages of the newest windows, by their keys, and the agents of those of the report of
 	// agents, which are in Others of their project. Windows of visitors of which only totals were read have none.
 	Pages map[analytics.Key]*Pages
-	// State has the runs, the queue with the jobs of these projects and dates, newest first, and the
+	// State has the runs, the open windows, the queue with the jobs of these projects and dates, newest first, and the
 	// outcomes of their merges; nil where no state directory is known.
 	State *view.Snapshot
 }
@@ -64,6 +70,8 @@ type Pages struct {
 	// Agents are those of a window of agents, Misses what they asked for that is not there; nil: only totals
 	// were read.
 	Agents, Misses *query.AgentsReport
+	// Reads are the pages of the first AI agents, each of one; none where a server has a page of each agent.
+	Reads []query.AgentsReport
 	// Rows are those of a window of another report.
 	Rows *query.RowsReport
 }
@@ -93,24 +101,30 @@ type reportPage struct {
 	// Summaries and Caution are of all merges.
 	Summaries []string
 	Caution   string
+	// A page of a server has these: links to its other pages, to this one as a file, and to the numbers.
+	Navigation                []tab
+	Picker                    *picker
+	Pipeline                  pipeline
+	AllPages, AllAgents, File string
+	Links                     []Link
 }
 
-// reportProject is one project. Lead is the card of the window that people ask about first; nil:
-// nothing was read.
+// reportProject is one project.
 type reportProject struct {
 	Name, Anchor string
-	Lead         *card
 	Series       []reportSeries
 }
 
-// reportSeries is one granularity: a card that opens its pane.
+// reportSeries is one granularity: a tab that opens its pane.
 type reportSeries struct {
 	ID, Group string
 	Open      bool // at first
 	Grid      view.Grid
-	Older     int    // windows that are not shown
-	Card      *card  // nil: nothing was read
-	Trend     *trend // nil: no two windows in a row were read
+	Older     int   // windows that are not shown
+	Card      *card // nil: nothing was read
+	Totals    []figure
+	SoFar     *analytics.OpenWindow // nil: the running window is not read
+	Trend     *trend                // nil: no two windows in a row were read
 	Read      *moment
 	Pages     *Pages // nil: Pageless says why
 	Pageless  string
@@ -118,7 +132,10 @@ type reportSeries struct {
 	Before    string     // the window that pages are compared with
 	OtherMode string     // by which that window counts people, so that nothing is compared
 	Agents    *agentList // nil: no window of agents was read
-	Rows      []*rowList // of other reports
+	Reads     []query.AgentsReport
+	People    *view.People // nil: not known
+	Once      bool         // the windows were counted once, so that none is read again
+	Rows      []*rowList   // of other reports
 }
 
 // reportQueue summarizes the agent's jobs.
@@ -201,13 +218,20 @@ func (r Report) nameOf(id string) string {
 
 func (r Report) section(project view.Project, anchor string, jobs []view.Job) reportProject {
 	v := reportProject{Name: r.nameOf(project.ID), Anchor: anchor}
-	leading, best := -1, 0
 	for i, g := range project.Grids {
 		group := anchor + "g"
-		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Older: max(0, len(g.Cells)-maxReportCells)}
-		g.Cells = g.Cells[s.Older:]
+		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Once: r.Origin != "",
+			Older: max(0, len(g.Cells)-maxReportCells)}
+		drawn := g
+		if r.around != nil {
+			drawn.Cells = r.around.Cells
+		}
+		g.Cells, drawn.Cells = g.Cells[s.Older:], drawn.Cells[s.Older:]
 		g.Count()
-		s.Grid, s.Card, s.Trend = g, cardOf(g, r.Against), trendOf(g, jobs)
+		s.Grid, s.Card, s.Trend = g, cardOf(g, r.Against), trendOf(drawn, jobs)
+		if s.Trend != nil && len(g.Cells) < len(drawn.Cells) {
+			s.Trend.Readers.Chosen = stretch(len(g.Cells)-1, len(g.Cells))
+		}
 		s.Pageless = "Only the totals of the site are read for this granularity, so there are no pages here."
 		if newest := g.Newest; newest != nil {
 			if !newest.TotalsOnly() {
@@ -217,30 +241,40 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 			if s.Pages = r.Pages[newest.Key]; s.Pages != nil {
 				s.compare(r.Against, r.linked(project.ID))
 			}
-			// People ask about weeks first, then about days, then about anything that was read.
-			rank := slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, g.Granularity)
-			if leading < 0 || rank > best {
-				leading, best = i, rank
+		}
+		var agents *query.AgentsReport
+		for _, o := range project.Others {
+			p := r.Pages[newestKey(o)]
+			if p == nil || o.Granularity != g.Granularity {
+				continue
+			}
+			if o.Report == analytics.AgentsReport {
+				s.Reads = p.Reads
+				s.Agents = agentListOf(p, fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
+				if p.Agents != nil && g.Newest != nil && o.Newest.Window == g.Newest.Window {
+					agents = p.Agents
+				}
+			} else if l := rowListOf(p.Rows, fmt.Sprint(s.ID, o.Report), maxReportAgents); l != nil {
+				s.Rows = append(s.Rows, l)
 			}
 		}
-		for _, o := range project.Others {
-			if p := r.Pages[newestKey(o)]; p != nil && p.Rows != nil && o.Granularity == g.Granularity {
-				if l := rowListOf(p.Rows, fmt.Sprint(s.ID, o.Report), maxReportAgents); l != nil {
-					s.Rows = append(s.Rows, l)
-				}
-			}
-			if o.Report == analytics.AgentsReport && o.Granularity == g.Granularity && o.Newest != nil {
-				p := r.Pages[o.Newest.Key]
-				s.Agents = agentListOf(p, fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
-				if p != nil && p.Agents != nil && s.Card != nil && o.Newest.Window == g.Newest.Window {
-					s.Card.People = p.Agents.People
+		if s.Card != nil {
+			s.Totals = figuresOf(s.Card, agents)
+		}
+		if agents != nil {
+			s.People = agents.People
+		}
+		if r.State != nil {
+			for i, o := range r.State.Open {
+				if o.Project == project.ID && o.Granularity == g.Granularity {
+					s.SoFar = &r.State.Open[i]
 				}
 			}
 		}
 		v.Series = append(v.Series, s)
 	}
-	if leading >= 0 {
-		v.Series[leading].Open, v.Lead = true, v.Series[leading].Card
+	if i := usualGrid(project.Grids); i >= 0 {
+		v.Series[i].Open = true
 	}
 	return v
 }
@@ -288,8 +322,9 @@ func (s *reportSeries) compare(against Comparison, project string) {
 				" with readers in " + s.Before + " and none now"},
 		} {
 			l.Note = format.Plural(l.of.Count, "page") + l.note
-			l.Rows, l.First = l.of.First, firstMoves
-			s.Lists = append(s.Lists, l.pageList)
+			if l.Rows, l.First = l.of.First, firstMoves; len(l.Rows) > 0 {
+				s.Lists = append(s.Lists, l.pageList)
+			}
 		}
 	}
 	for i := range s.Lists {

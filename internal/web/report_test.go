@@ -105,7 +105,7 @@ func TestReportNumbers(t *testing.T) {
 			wants(t, got, fmt.Sprintf("%s %.1f%% on the previous", arrow, max(change, -change)))
 		}
 		both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
-		wants(t, got, commas(rev.Totals.Total)+" readers", figures(l))
+		wants(t, got, commas(rev.Totals.Total)+" readers", figures(l, inTotal))
 		for _, n := range []int64{rev.Totals.Total, rev.Totals.Human, rev.Totals.AI, both} {
 			known[n] = true
 		}
@@ -150,7 +150,7 @@ func TestReportWords(t *testing.T) {
 	got := seen(write(t, demoReport()))
 	wants(t, got,
 		"Documentation readers of Product docs", "8,575 readers during 28 Sep – 4 Oct 2026, "+
-			"down 4.1% on the previous week, human down 5.2%, AI down 2.5%; 43.5% were AI agents.",
+			"down 4.1% on the previous week, people down 5.2%, AI down 2.5%; 43.5% were AI agents.",
 		"185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing",
 		"Missing: Sun 23 Aug 2026 to Tue 25 Aug 2026.",
 		"7 jobs begun, 6 ended", "4 completed 1 completed without a pull request 1 failed",
@@ -162,7 +162,7 @@ func TestReportWords(t *testing.T) {
 	got = seen(write(t, several()))
 	wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd",
 		"9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
-		"Both –", "No window has been read.", "No earlier window to compare with", "37 older jobs not shown",
+		"Person and AI –", "No complete window has been read yet.", "No earlier window to compare with", "37 older jobs not shown",
 		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
 	r := demoReport()
 	r.State = nil
@@ -180,7 +180,6 @@ func TestReportText(t *testing.T) {
 	r.Title, r.Version = hostile, hostile
 	r.Projects = r.Projects[:1]
 	r.Projects[0].ID, r.Projects[0].Name = hostile, hostile
-	r.Links = []web.Link{{Text: hostile, Href: "report?project=a"}}
 	for _, l := range r.Projects[0].Grids {
 		if pages := r.Pages[l.Newest.Key]; pages != nil {
 			m := pages.Movers
@@ -299,13 +298,14 @@ func TestReportAgents(t *testing.T) {
 	s := &view.Snapshot{At: r.Made, Projects: r.Projects}
 	s.Others = []view.RowsWindow{{Revision: *s.Projects[0].Others[0].Newest, Rows: []analytics.Record{analytics.RecordOf(
 		analytics.AgentRow{Agent: "Claude-User", Class: "answers", Audience: "ai", Visitors: 200, Requests: 1554})}}}
-	live := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
-	must(t, live.Refresh(t.Context(), s, []sinks.Sink{sink}))
-	_, served := visit(t, live, "/report")
-	_, status := visit(t, web.NewStatusPage(func() *view.Snapshot { return s }, live, nil, "v1"), "/")
+	site := &web.Site{Current: func() *view.Snapshot { return s }, Version: "v1"}
+	must(t, site.Refresh(t.Context(), s, []sinks.Sink{sink}))
+	pages := site.Handlers()
+	_, served := visit(t, pages["/"], "/")
+	_, status := visit(t, pages["/status"], "/status")
 	for name, page := range map[string]string{"report": write(t, r), "live": served, "status": status} {
 		text := seen(page)
-		wants(t, text, "26 Oct – 1 Nov 2026 Agent Audience Readers Change Requests Claude-User answers ai 200 +100 "+
+		wants(t, text, "26 Oct – 1 Nov 2026 Agent Readers Change Requests Claude-User AI assistant 200 +100 "+
 			"+100% 1,554", "Did not read since 19–25 Oct 2026: Aider .",
 			"Asked for and not there 26 Oct – 1 Nov 2026, 2 paths",
 			"/<script>alert(1)</script>\"'&", " no page is near asked by Claude-User 80 80 +40 +100%",
@@ -313,7 +313,13 @@ func TestReportAgents(t *testing.T) {
 		if strings.Contains(page, "<script>alert") || strings.Contains(page, "&#8238;") {
 			t.Errorf("%s: a path is not only text", name)
 		}
-		linked := strings.Contains(page, `href="page?path=%2Fguides%2Fa&amp;project=prj_a"`)
+		for _, link := range []string{`href="agent?agent=Claude-User&amp;project=prj_a&amp;window=week"`,
+			`href="agent?agent=Aider&amp;project=prj_a&amp;window=week"`} {
+			if strings.Contains(page, link) != (name != "report") {
+				t.Errorf("%s: %s", name, link)
+			}
+		}
+		linked := strings.Contains(page, `href="page?path=%2Fguides%2Fa&amp;project=prj_a&amp;window=week"`)
 		if linked != (name != "report") {
 			t.Errorf("%s: the nearest page leads to its numbers: %t", name, linked)
 		}

@@ -31,42 +31,13 @@ const (
 	expiryConcerns = 7 * day
 )
 
-// Alert is a problem of docgauge that no snapshot can contain. The zero value means that there is
-// no problem.
-type Alert struct {
-	// Headline is short, Text is the reason. Rule names the Prometheus alert; the runbook
-	// has a section about it.
-	Headline, Text, Rule string
-}
-
-// statusValues are the inputs of a status page.
-type statusValues struct {
-	snapshot *view.Snapshot // nil before the first snapshot
-	pages    *pageSet       // nil: those of the snapshot are shown
-	alert    Alert
-}
-
-// NewStatusPage returns the handler of the status page, which is only at the path /. current
-// returns the newest snapshot, or nil before the first one; report has read how its pages changed, and
-// may be nil; alert is called for each view, and may be nil; version is shown unchanged. The handler
-// is safe for concurrent use.
-func NewStatusPage(
-	current func() *view.Snapshot, report *LiveReport, alert func() Alert, version string,
-) http.Handler {
-	return &pageHandler[statusValues]{
-		path: "/", policy: statusKind().livePolicy,
-		current: func() statusValues {
-			v := statusValues{snapshot: current()}
-			if report != nil {
-				v.pages = report.pages.Load()
-			}
-			if alert != nil {
-				v.alert = alert()
-			}
-			return v
-		},
-		render: func(v statusValues, _ string) ([]byte, int, error) {
-			p := &statusPage{Style: statusKind().style, Script: statusKind().script, Version: version, Values: v.snapshot}
+// statusHandler serves how the exports are doing, at /status.
+func (s *Site) statusHandler() http.Handler {
+	return &pageHandler[siteValues]{
+		path: "/status", policy: statusKind().livePolicy, current: s.values,
+		render: func(v siteValues) ([]byte, int, error) {
+			p := &statusPage{Style: statusKind().style, Script: statusKind().script, Version: s.Version, Values: v.snapshot,
+				Navigation: navigation(v.snapshot, atStatus, nil)}
 			if v.snapshot == nil {
 				page, err := statusKind().render("starting", p)
 				return page, http.StatusServiceUnavailable, err
@@ -80,35 +51,44 @@ func NewStatusPage(
 
 // statusPage is the data of the templates: the values, and anything derived from several of them.
 type statusPage struct {
-	Style                template.CSS
-	Script               template.JS
-	Version              string
-	Values               *view.Snapshot
+	Style      template.CSS
+	Script     template.JS
+	Version    string
+	Navigation []tab
+	Values     *view.Snapshot
+	Pipeline   pipeline
+	Skipped    string // the anchor of the first list of windows that are skipped
+	Projects   []*statusProject
+	Jobs       *jobTable    // nil: no queue is configured
+	Effects    *effectTable // nil: nothing was merged
+}
+
+func (p *statusPage) fill(values siteValues) {
+	p.Pipeline = pipelineOf(p.Values, values.alert)
+	p.addProjects(values.pages)
+	p.addQueue()
+	p.addEffects()
+	for _, v := range p.Projects {
+		if asides := p.Values.Asides; len(asides) > 0 && v.ID == asides[0].Project {
+			p.Skipped = v.Anchor + "w"
+		}
+	}
+}
+
+// pipeline is how the exports are doing.
+type pipeline struct {
 	Tone, Headline, Told string // Tone is ok, wait or bad; Told is the newest run in a sentence
 	Due                  int    // windows
-	Skipped              string // the anchor of the first list of windows that are skipped
 	Concerns             []concern
-	Projects             []*statusProject
-	Jobs                 *jobTable    // nil: no queue is configured
-	Effects              *effectTable // nil: nothing was merged
 }
 
 // concern is something an operator should look at. Rule names the alert; the runbook has a
 // section about it.
 type concern struct{ Name, Text, Rule string }
 
-func (p *statusPage) fill(values statusValues) {
-	s, alert := p.Values, values.alert
+func pipelineOf(s *view.Snapshot, alert Alert) (p pipeline) {
 	for _, d := range s.Due {
 		p.Due += d.Count
-	}
-	p.addProjects(values.pages)
-	p.addQueue()
-	p.addEffects()
-	for _, v := range p.Projects {
-		if len(s.Asides) > 0 && v.ID == s.Asides[0].Project {
-			p.Skipped = v.Anchor + "w"
-		}
 	}
 	p.Told = toldOf(s)
 	p.Tone, p.Headline = headlineOf(s, p.Due)
@@ -128,8 +108,10 @@ func (p *statusPage) fill(values statusValues) {
 			p.Concerns = append(p.Concerns, concern{"Sink " + k.Name, k.Problem, "DocgaugeSinkFailing"})
 		}
 	}
-	if p.Jobs != nil && p.Jobs.Paused != "" {
-		p.Concerns = append(p.Concerns, concern{"Agent jobs", p.Jobs.Paused, "DocgaugeQueuePaused"})
+	if s.Queue != nil {
+		if paused := pausedText(*s.Queue); paused != "" {
+			p.Concerns = append(p.Concerns, concern{"Agent jobs", paused, "DocgaugeQueuePaused"})
+		}
 	}
 	if len(p.Concerns) > 0 && p.Tone == "ok" {
 		p.Tone = "wait"
@@ -138,6 +120,7 @@ func (p *statusPage) fill(values statusValues) {
 		p.Tone, p.Headline = "bad", alert.Headline
 		p.Concerns = append([]concern{{"Not ready", alert.Text, alert.Rule}}, p.Concerns...)
 	}
+	return p
 }
 
 func headlineOf(s *view.Snapshot, due int) (tone, text string) {

@@ -18,11 +18,16 @@ import (
 	"github.com/docgauge/docgauge/internal/web"
 )
 
+// statusOf is the status page of a snapshot.
+func statusOf(s *view.Snapshot, version string) http.Handler {
+	site := &web.Site{Current: func() *view.Snapshot { return s }, Version: version}
+	return site.Handlers()["/status"]
+}
+
 func getStatus(t testing.TB, s *view.Snapshot, version string) (code int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	web.NewStatusPage(func() *view.Snapshot { return s }, nil, nil, version).ServeHTTP(w,
-		httptest.NewRequest(http.MethodGet, "/", nil))
+	statusOf(s, version).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))
 	return w.Code, w.Body.String()
 }
 
@@ -42,7 +47,7 @@ func TestStatusNumbers(t *testing.T) {
 		of := slices.IndexFunc(s.Projects, func(p view.Project) bool { return p.ID == w.Project })
 		grids := s.Projects[of].Grids
 		g := grids[slices.IndexFunc(grids, func(g view.Grid) bool { return g.Granularity == w.Granularity })]
-		wants(t, got, commas(w.Totals.Total)+" readers", figures(g)+" Pages "+pages)
+		wants(t, got, commas(w.Totals.Total)+" readers", figures(g, onCard)+" Pages "+pages)
 		for _, r := range w.Pages {
 			wants(t, got, fmt.Sprintf("%s %s %s %s ", r.Path, commas(r.Human), commas(r.AI), commas(r.Total)))
 		}
@@ -67,16 +72,17 @@ func TestStatusNumbers(t *testing.T) {
 	if n := strings.Count(body, `<use href="#missing"`); n != missing {
 		t.Errorf("%d symbols of missing windows, want %d", n, missing)
 	}
-	for _, path := range []string{"report", "metrics", "api/v1/windows", "healthz", "readyz"} {
+	for _, path := range []string{"metrics", "api/v1/windows", "healthz", "readyz"} {
 		wants(t, body, `<a href="`+path+`">`)
 	}
 	wants(t, body, `<div class="coverage narrow">`)
-	wants(t, got, "Only totals are read (28d:totals). 28d in DOCGAUGE_WINDOWS reads the pages too.")
+	wants(t, got, "Only the totals of the site are read, not its pages. How to read the pages too")
 	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min",
 		"Windows due 16 Skipped 2 Requests left 12 of 90 this hour",
 		"Waiting for the request budget",
 		"16 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",
-		"Assistants Day Mon 5 Oct 2026, the 5 with most readers of 28", "Claude-User answers ai 1,203 9,871",
+		"Assistants Day Day Mon 5 Oct 2026, 4 of 27 agents", "Claude-User AI assistant 1,203 9,871",
+		"people 12,345 43,210",
 		"Product docs Day of agents missing not read yet 2", "Product docs Day missing not read yet 9",
 		"developer-hub 28 days missing not read yet 4",
 		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/",
@@ -124,18 +130,18 @@ func TestStatusText(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	h := web.NewStatusPage(demoSnapshot, nil, nil, "")
+	h := (&web.Site{Current: demoSnapshot}).Handlers()["/status"]
 	for _, tc := range []struct {
 		method, path string
 		code         int
 	}{
-		{http.MethodGet, "/", http.StatusOK},
-		{http.MethodHead, "/", http.StatusOK},
-		{http.MethodGet, "/?x=1", http.StatusOK},
+		{http.MethodGet, "/status", http.StatusOK},
+		{http.MethodHead, "/status", http.StatusOK},
+		{http.MethodGet, "/status?x=1", http.StatusOK},
 		{http.MethodGet, "/index.html", http.StatusNotFound},
 		{http.MethodPost, "/metrics", http.StatusNotFound},
-		{http.MethodPost, "/", http.StatusMethodNotAllowed},
-		{http.MethodOptions, "/", http.StatusMethodNotAllowed},
+		{http.MethodPost, "/status", http.StatusMethodNotAllowed},
+		{http.MethodOptions, "/status", http.StatusMethodNotAllowed},
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(tc.method, tc.path, nil))
@@ -163,12 +169,12 @@ func TestHeaders(t *testing.T) {
 func TestCompression(t *testing.T) {
 	s := demoSnapshot()
 	_, want := getStatus(t, s, "")
-	h := web.NewStatusPage(func() *view.Snapshot { return s }, nil, nil, "")
+	h := statusOf(s, "")
 	for encoding, compressed := range map[string]bool{
 		"": false, "gzip": true, "GZIP": true, "br, gzip;q=0.5": true, "gzip;q=0": false,
 		"gzip; q=0.000, identity": false, "notgzip": false,
 	} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/status", nil)
 		r.Header.Set("Accept-Encoding", encoding)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
@@ -237,7 +243,7 @@ func TestNothingYet(t *testing.T) {
 	}}}}
 	_, body := getStatus(t, s, "")
 	wants(t, seen(body), "No run yet No export has run", "Last success never",
-		"Next run not scheduled", "Windows due 0 p p Report",
+		"Next run not scheduled", "Windows due 0 p Readers",
 		"Day No complete window has been read yet.", "Day 0 of 1 window Mon Wed Fri Sun 1 missing",
 		"Month 0 of 0 windows No window is complete yet.",
 		"no windows due", "No budget is configured", "No key is configured", "No sink is configured")
@@ -276,7 +282,7 @@ func TestOverview(t *testing.T) {
 	wants(t, seen(body),
 		"Product docs 2,235 ▲ 11.2% Mon 5 Oct 2026 8,337 ▼ 6.3% 28 Sep – 4 Oct 2026 2 windows skipped 3 4 ",
 		"developer-hub 120 ▲ 10.1% Mon 5 Oct 2026 481 ▲ 11.9% 28 Sep – 4 Oct 2026 4 windows due 0 2 ")
-	wants(t, body, `<a href="report?project=prj_docs_main">`)
+	wants(t, body, `<a href="./?project=prj_docs_main">`)
 	open := strings.Count(body, " open>\n<summary><h2")
 	if all := strings.Count(body, "<summary><h2"); open != 1 || all != 2 {
 		t.Errorf("%d of %d projects are open", open, all)
@@ -299,9 +305,10 @@ func TestRemedies(t *testing.T) {
 	}
 	s := failed()
 	w := httptest.NewRecorder()
-	web.NewStatusPage(func() *view.Snapshot { return s }, nil, func() web.Alert {
+	site := &web.Site{Current: func() *view.Snapshot { return s }, Alert: func() web.Alert {
 		return web.Alert{Headline: "The state cannot be read", Text: "disk <b>full</b>", Rule: "DocgaugeSnapshotOld"}
-	}, "").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	}}
+	site.Handlers()["/status"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))
 	wants(t, seen(w.Body.String()), "The state cannot be read The last run started",
 		"Not ready: disk <b>full</b> What to do API key read: rejected")
 	found := map[string]bool{}

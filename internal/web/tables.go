@@ -1,7 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +21,7 @@ type pageList struct {
 	ID          string // of its element
 	Title, Note string
 	Project     string // whose pages they are, for links; empty: there is no server
+	Query       string // of the links, besides project and path
 	Columns     []pageColumn
 	Sorted      int // the column by which it is ordered
 	Rising      bool
@@ -87,16 +91,27 @@ type gain struct {
 // gainOf compares a number with an earlier one, nil where there was none.
 func gainOf(before *int64, now int64) gain {
 	if before == nil {
-		return gain{now, "new", "up", ""}
+		return gain{now, "new", toneOf(0, now), ""}
 	}
-	g := gain{By: now - *before, Text: view.Signed(now - *before), Growth: view.Growth(*before, now)}
-	switch {
-	case g.By > 0:
-		g.Tone = "up"
-	case g.By < 0:
-		g.Tone = "down"
+	return gain{now - *before, view.Signed(now - *before), toneOf(*before, now), view.Growth(*before, now)}
+}
+
+// noise is how many standard deviations a change must exceed: an interval of 90%, as effects of merges have.
+const noise = 1.645
+
+// toneOf is up or down, or slight if chance alone makes such a change. Readers who come independently of each other
+// vary as a Poisson distribution does, so that the variance of the difference of two counts is their sum. Real readers
+// vary more: what is slight is noise, what is not can be noise.
+func toneOf(before, now int64) string {
+	switch change := float64(now) - float64(before); {
+	case change == 0:
+		return ""
+	case math.Abs(change) <= noise*math.Sqrt(float64(before)+float64(now)):
+		return "slight"
+	case change < 0:
+		return "down"
 	}
-	return g
+	return "up"
 }
 
 // pageGain is the change of the visitors of a page.
@@ -128,46 +143,129 @@ func sentText(n view.AgentNumbers) string {
 	return strings.Join(texts, ", ")
 }
 
-// agentList is the agents of a window with the most readers, and the paths that agents asked for most of those
-// that are not there. The template "agentlist" shows it.
+// maxReadAgents is how many agents are read, of which assistants are shown first.
+const maxReadAgents = 200
+
+// maxMissAgents is how many agents are named beside a path.
+const maxMissAgents = 5
+
+// agentList is the agents of a window, assistants first, and the paths that agents asked for most of those that are not
+// there. The template "agentlist" shows it.
 type agentList struct {
 	ID          string // of its element
 	Title, Note string
 	Project     string // whose pages they are, for links; empty: there is no server
-	Before      string // the window that it is compared with; empty: none
+	Query       string // of the links, besides project and agent or path
+	Granularity analytics.Granularity
+	Humans      analytics.Humans // how people are counted
+	Before      string           // the window that it is compared with; empty: none
 	Rows        []view.RankedAgent
+	People      []view.RankedAgent
 	Gone        []string // agents that did not read the site since then
 	Misses      []view.Miss
 	MissNote    string
+	OneAgent    bool // misses do not name their agents
 }
 
-// agentListOf shows at most n agents, and n misses; nil if there is nothing to show.
+// agentListOf shows at most n agents besides people, and n misses; nil if there is nothing to show.
 func agentListOf(p *Pages, id, project string, n int) *agentList {
 	if p == nil || len(p.Agents.Agents) == 0 {
 		return nil
 	}
 	r := p.Agents
 	days := view.Days(r.Granularity, r.Window)
-	l := &agentList{ID: id, Title: "Assistants", Note: days, Project: project, Rows: r.Agents[:min(len(r.Agents), n)]}
-	if int(r.Count) > len(l.Rows) {
-		l.Note += fmt.Sprintf(", the %d with most readers of %d", len(l.Rows), r.Count)
+	l := &agentList{ID: id, Title: "Assistants", Note: days, Project: project, Granularity: r.Granularity, Humans: r.Humans,
+		Query: "&window=" + string(r.Granularity)}
+	for _, a := range r.Agents {
+		if a.Class == "human" {
+			l.People = append(l.People, a)
+		} else {
+			l.Rows = append(l.Rows, a)
+		}
+	}
+	slices.SortStableFunc(l.Rows, func(a, b view.RankedAgent) int {
+		return cmp.Compare(view.AgentRank(a.Class), view.AgentRank(b.Class))
+	})
+	l.Rows = l.Rows[:min(len(l.Rows), n)]
+	if all := int(r.Count) - len(l.People); all > len(l.Rows) {
+		l.Note += fmt.Sprintf(", %d of %d agents", len(l.Rows), all)
 	}
 	if r.Previous != nil {
 		l.Before, l.Gone = view.Days(r.Granularity, r.Previous.Window), r.Gone[:min(len(r.Gone), n)]
 	}
-	if m := p.Misses; m != nil && len(m.Misses) > 0 {
-		l.Misses, l.MissNote = m.Misses[:min(len(m.Misses), n)], days+", "+format.Plural(m.Count, "path")
-		if int(m.Count) > len(l.Misses) {
-			l.MissNote = fmt.Sprintf("%s, the %d most asked of %d", days, len(l.Misses), m.Count)
-		}
+	l.addMisses(p.Misses, n)
+	return l
+}
+
+// missesOf shows the misses of one agent; nil without one.
+func missesOf(m *query.AgentsReport, project, rest string) *agentList {
+	l := &agentList{ID: "misses", Project: project, Query: rest, OneAgent: true}
+	if m.Previous != nil {
+		l.Before = view.Days(m.Granularity, m.Previous.Window)
+	}
+	if l.addMisses(m, maxReportAgents); l.Misses == nil {
+		return nil
 	}
 	return l
+}
+
+// addMisses shows at most n misses.
+func (l *agentList) addMisses(m *query.AgentsReport, n int) {
+	if m == nil || len(m.Misses) == 0 {
+		return
+	}
+	days := view.Days(m.Granularity, m.Window)
+	l.Misses, l.MissNote = m.Misses[:min(len(m.Misses), n)], days+", "+format.Plural(m.Count, "path")
+	if int(m.Count) > len(l.Misses) {
+		l.MissNote = fmt.Sprintf("%s, the %d most asked of %d", days, len(l.Misses), m.Count)
+	}
+}
+
+// agentURL is the address of the page about an agent, relative to the root.
+func agentURL(project, agent string) string {
+	return "agent?" + url.Values{"project": {project}, "agent": {agent}}.Encode()
+}
+
+// agentRow is a row of the list: an agent with the words for it and the page it leads to.
+type agentRow struct {
+	view.RankedAgent
+	Name, Kind, Href string
+	Compared         bool
+}
+
+func (l agentList) row(a view.RankedAgent) agentRow {
+	row := l.link(a.Agent)
+	row.RankedAgent, row.Compared = a, l.Before != ""
+	if a.Class != "human" { // its name says it
+		row.Kind = view.AgentKind(a.Class, a.Audience)
+	}
+	return row
+}
+
+// link names an agent. People lead nowhere: they have no page.
+func (l agentList) link(agent string) agentRow {
+	row := agentRow{Name: view.AgentName(agent, l.Humans)}
+	if l.Project != "" && row.Name == agent && len(agent) <= maxLinked {
+		row.Href = agentURL(l.Project, agent) + l.Query
+	}
+	return row
+}
+
+// shownAgents are the agents that asked for a path most.
+func shownAgents(m view.Miss) []view.MissAgent { return m.Agents[:min(len(m.Agents), maxMissAgents)] }
+
+// moreAgents is how many others there are.
+func moreAgents(m view.Miss) int { return len(m.Agents) - len(shownAgents(m)) }
+
+// openTab is the list that is shown first: of a week if there is one.
+func openTab(lists []*agentList) int {
+	return max(0, slices.IndexFunc(lists, func(l *agentList) bool { return l.Granularity == analytics.Week }))
 }
 
 // agentsOf returns the agents of a snapshot, which are not compared.
 func agentsOf(w view.RowsWindow) *Pages {
 	r := &query.AgentsReport{Count: int64(len(w.Rows) + w.More)}
-	r.Key = w.Key
+	r.Key, r.Humans = w.Key, w.Humans
 	for i, a := range analytics.RowsOf[analytics.AgentRow](w.Rows) {
 		r.Agents = append(r.Agents, view.RankedAgent{Agent: a.Agent, Class: a.Class, Audience: a.Audience,
 			AgentNumbers: view.AgentNumbersOf(w.Rows[i].Counts)})
@@ -181,11 +279,26 @@ type rowList struct {
 	Title, Note string
 	Names       []string // the texts of its rows, then the counts
 	Texts       int
+	Humans      analytics.Humans // how people are counted
 	Rows        []query.RankedRow
 }
 
-// Text is a text of a row.
-func (l rowList) Text(row query.RankedRow, i int) string { return row.Row.Texts[i+l.first()] }
+// Text is a text of a row, or the words for it.
+func (l rowList) Text(row query.RankedRow, i int) string {
+	if l.Names[i] == "agent" {
+		return view.AgentName(row.Row.Texts[i+l.first()], l.Humans)
+	}
+	return row.Row.Texts[i+l.first()]
+}
+
+// About has the other texts of a row.
+func (l rowList) About(row query.RankedRow) string {
+	var texts []string
+	for i := 1; i < l.Texts; i++ {
+		texts = append(texts, l.Text(row, i))
+	}
+	return strings.Join(texts, ", ")
+}
 
 // first is the index of the first text: the path of a row of the site is empty.
 func (l rowList) first() int {
@@ -216,7 +329,7 @@ func rowListOf(r *query.RowsReport, id string, n int) *rowList {
 	}
 	shape := r.RowRanking.Report.Shape()
 	l := &rowList{ID: id, Title: strings.ToUpper(shape.Name[:1]) + shape.Name[1:],
-		Note: view.Days(r.Granularity, r.Window), Rows: r.Rows[:min(len(r.Rows), n)]}
+		Note: view.Days(r.Granularity, r.Window), Rows: r.Rows[:min(len(r.Rows), n)], Humans: r.Humans}
 	if l.first() == 0 {
 		l.Names = append(l.Names, "path")
 	}
@@ -240,7 +353,7 @@ func rowListOf(r *query.RowsReport, id string, n int) *rowList {
 // rowsOf returns the rows of a snapshot, which are not compared.
 func rowsOf(w view.RowsWindow) *query.RowsReport {
 	r := &query.RowsReport{Count: int64(len(w.Rows) + w.More)}
-	r.Key, r.RowRanking.Report = w.Key, w.Report
+	r.Key, r.RowRanking.Report, r.Humans = w.Key, w.Report, w.Humans
 	if !w.Report.Shape().Site {
 		r.Totals = map[string]int64{}
 		for i, n := range w.Totals.Fields() {

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	mostTicks = 7 // windows that are all named below the axis; of more windows
-	someTicks = 6 // are
+	mostTicks = 7 // windows that are named below the axis
 	shownJobs = 8 // named for one window
 )
 
@@ -45,20 +44,17 @@ type trendData struct {
 	Tops   [2]float64 `json:"tops"`
 	Height int        `json:"height"`
 	Column int        `json:"column"`
+	Most   int        `json:"most"` // ticks
 }
 
 // trendOf returns nil where no two windows in a row are known.
 func trendOf(g view.Grid, jobs []view.Job) *trend {
-	names := mostTicks
-	if len(g.Cells) > mostTicks {
-		names = someTicks
-	}
-	readers := chartOf(g, g.Cells, names)
+	readers := chartOf(g, g.Cells, mostTicks)
 	if readers == nil {
 		return nil
 	}
 	c := &trend{Title: "Readers per " + string(g.Granularity), Readers: readers, Data: trendData{
-		chartLines: readers.Lines, Height: chartHeight, Column: columnWidth,
+		chartLines: readers.Lines, Height: chartHeight, Column: columnWidth, Most: mostTicks,
 	}}
 	if n := g.Granularity.RollingDays(); n > 0 {
 		c.Title = "Readers per " + format.Plural(n, "day")

@@ -1,10 +1,11 @@
-// Package web shows values to people and programs: the status page and the report as HTML, the
-// numbers as JSON and CSV. Package server serves them.
+// Package web shows values to people and programs: the pages of a server and the report as HTML, the
+// numbers as JSON and CSV. Package server serves them. The pages open with the readers; a URL names the project, the
+// window and the comparison of each ([Site]).
 //
 // Templates range over the values of package view, so every page shows a window, a run or a job
 // the same way, and the words for them are template functions. Its invariants: a page is made
-// once for each snapshot, so a view reads no state and sends no request (the page of a path reads the
-// archive, as questions to the API do, a bounded number at a time); it is whole or an error,
+// once for each snapshot, so a view reads no state and sends no request (older windows, lists of all pages and the page
+// of a path are read from the archive, as questions to the API are, a bounded number at a time); it is whole or an error,
 // and can be read without its script; it requests nothing, except that the script of a page of a
 // server asks for that page again, which a content security policy enforces that allows its own style
 // and script by their digests; whatever comes from the API, a sink or an archive stays text; an
@@ -40,7 +41,7 @@ var files embed.FS
 
 // functions put values into words.
 var functions = template.FuncMap{
-	"commas": func(n any) string { return format.Commas(reflect.ValueOf(n).Int()) },
+	"commas": func(n any) string { return format.Commas(reflect.Indirect(reflect.ValueOf(n)).Int()) },
 	"plural": func(n any, one string) string { return format.Plural(reflect.ValueOf(n).Int(), one) },
 	// name, message and short shorten text from outside.
 	"name":    func(s any) string { return format.Cut(fmt.Sprint(s), view.MaxName) },
@@ -55,12 +56,21 @@ var functions = template.FuncMap{
 	"legend": legendOf, "gaps": gaps,
 	"marks":     func() map[string]string { return marks },
 	"agentGain": agentGain, "sent": sentText, "agentRule": func(list query.AgentList) string { return list.Rule() },
-	"pageGain": pageGain, "jobTook": jobTook, "outcome": outcomeOf,
+	"agentRow": agentList.row, "agentLink": agentList.link, "openTab": openTab, "shownAgents": shownAgents,
+	"moreAgents": moreAgents,
+	"pageGain":   pageGain, "jobTook": jobTook, "outcome": outcomeOf,
 	"dueReason": func(reason string) string { return dueReasons[reason] },
 	"waitReason": func(r analytics.AsideReason) string {
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
 	},
-	"keyLeft": keyLeft, "keyConcern": keyConcern,
+	"size": func(n int64) string {
+		if n < 0 {
+			return "–"
+		}
+		return format.Size(n)
+	},
+	"totalsOnlyDoc": func() string { return "https://github.com/docgauge/docgauge/blob/main/docs/api.md#what-it-costs" },
+	"keyLeft":       keyLeft, "keyConcern": keyConcern,
 	// remedy links to the section of the runbook about an alert.
 	"remedy": func(rule string) string {
 		return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
@@ -71,8 +81,12 @@ var functions = template.FuncMap{
 		}
 		return int(pageRefresh / time.Second)
 	},
-	"linked": func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
-	"href":   linkedPath.href, "pageURL": pageURL, "since": sinceOf,
+	// linked is the path of a page of a project, and perhaps the rest of the address of its numbers.
+	"linked": func(project string, path any, rest ...string) linkedPath {
+		return linkedPath{fmt.Sprint(path), project, strings.Join(rest, "")}
+	},
+	"pageLink": func(l pageList, path string) linkedPath { return linkedPath{path, l.Project, l.Query} },
+	"href":     linkedPath.href, "pageURL": pageURL, "since": sinceOf,
 	"sort": pageList.sort, "bar": pageList.bar,
 	"before": pathWindow.before, "windowState": pathWindow.state, "moved": pathWindow.moved,
 	"notCounted": (*statusPage).notCounted, "budgetName": (*statusPage).budgetName,
@@ -86,7 +100,7 @@ var functions = template.FuncMap{
 
 // pageKind is the templates of one kind of page, and its style sheet and script, which stand in
 // the page. policy allows those, by their digests, and the icon; livePolicy allows the script to ask
-// the server of the page for newer numbers too. It is read when it is first needed: every command would
+// the server of the page for newer numbers too, and forms to choose another window there. It is read when it is first needed: every command would
 // start 5 ms later.
 type pageKind struct {
 	style              template.CSS
@@ -109,8 +123,8 @@ func newPageKind(dir, script string) pageKind {
 	k := pageKind{style: template.CSS(asset("parts/style.css")),
 		script: template.JS(script), templates: parsed}
 	begin := "default-src 'none'; style-src " + digest(string(k.style)) + "; script-src " + digest(script)
-	const end = "; img-src data:; base-uri 'none'; form-action 'none'"
-	k.policy, k.livePolicy = begin+end, begin+"; connect-src 'self'"+end
+	const end = "; img-src data:; base-uri 'none'; form-action "
+	k.policy, k.livePolicy = begin+end+"'none'", begin+"; connect-src 'self'"+end+"'self'"
 	return k
 }
 
@@ -137,8 +151,9 @@ func digest(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// linkedPath is the path of a page. Project leads to the numbers of that page; empty: nothing does.
-type linkedPath struct{ Path, Project string }
+// linkedPath is the path of a page. Project leads to the numbers of that page; empty: nothing does. Query is the rest of
+// the address.
+type linkedPath struct{ Path, Project, Query string }
 
 // maxLinked is the length of the longest path that leads to its numbers, which bounds the size of pages.
 const maxLinked = 1000
@@ -148,7 +163,7 @@ func (p linkedPath) href() string {
 	if p.Project == "" || len(p.Path) > maxLinked {
 		return ""
 	}
-	return pageURL(p.Project, p.Path)
+	return pageURL(p.Project, p.Path) + p.Query
 }
 
 // How often the script of a page asks for newer numbers, before and after the first.

@@ -48,7 +48,7 @@ func TestInspectDamage(t *testing.T) {
 				return sinktest.ChangesRows(before, after, fault) && after.Sum.Implausible == 5
 			}},
 		"row of agents added": {"INSERT INTO docgauge_agents SELECT project, granularity, window_start, window_end, " +
-			"'/more', 'curl', 'tool', 'neither', true, 1, 1, revision, settled, verified, exported_at " +
+			"'/more', 'curl', 'tool', 'neither', true, 1, 1, 0, -1, revision, settled, verified, exported_at " +
 			"FROM docgauge_agents_windows", sinktest.LeavesRows(11)},
 		"revision of the site's agents changed": {"UPDATE docgauge_agents SET revision = 7 WHERE path = ''",
 			contradicts(2)},

@@ -150,7 +150,7 @@ func (o *Options) AskNames(ctx context.Context, p *Prompter, byDefault string, p
 func EnvText(values [][2]string, comments string) string {
 	var b strings.Builder
 	b.WriteString("# Settings of docgauge, for --env-file, systemd and containers; nothing in it is\n# executed. " +
-		"`docgauge help configuration` lists all of them.\n")
+		"`docgauge help configuration --all` lists all of them.\n")
 	for _, v := range values {
 		b.WriteString(v[0] + "=" + config.QuoteEnv(strings.TrimSpace(v[1])) + "\n")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/ingest"
 	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/site/serve"
 	"github.com/docgauge/docgauge/internal/web/server"
@@ -51,6 +52,10 @@ func (a commands) check(ctx context.Context, asJSON bool) error {
 	found.Found("configuration", format.Plural(len(projects), "project")+": "+strings.Join(projects, ", "), nil)
 	found.Found("people", "counted as "+cfg.SiteHumans.Said()+" by DOCGAUGE_SITE_HUMANS", nil)
 	for _, source := range s.sources {
+		if name, ok := source.Pushed(); ok {
+			found.Found("log", source.Where+": pushed to "+ingest.Prefix+name, nil)
+			continue
+		}
 		t, err := s.rules.Try(ctx, source, a.Now)
 		foundLog(found, source, t, err)
 	}
@@ -70,8 +75,8 @@ func (a commands) check(ctx context.Context, asJSON bool) error {
 		}
 	}
 	used := tryStore(ctx, found, cfg.SiteDir)
-	for i, o := range []server.Options{cfg.SiteServer(), cfg.SiteMetrics()} {
-		name := [...]string{"API address", "metrics address"}[i]
+	for i, o := range []server.Options{cfg.SiteServer(), cfg.SiteIngest(), cfg.SiteMetrics()} {
+		name := [...]string{"API address", "ingest address", "metrics address"}[i]
 		switch {
 		case len(o.Addresses) == 0:
 		case used:

@@ -510,7 +510,7 @@ func newKey(
 		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	key, secret, err := store.AddAPIKey(ctx, project, "read", now)
+	key, secret, err := store.AddAPIKey(ctx, project, "read", "", now)
 	return secret, func() error {
 		if errors.Is(missing, fs.ErrNotExist) {
 			return os.RemoveAll(dir)

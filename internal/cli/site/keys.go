@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/ingest"
 	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
@@ -36,7 +38,7 @@ are valid, and revoked, at once, also while site serve runs.`,
 }
 
 func (a commands) keysAddCommand() *cobra.Command {
-	var project, scope string
+	var project, scope, source string
 	cmd := &cobra.Command{
 		Use:   "add",
 		Short: "make a key",
@@ -44,27 +46,39 @@ func (a commands) keysAddCommand() *cobra.Command {
 settings for docgauge export go to standard error.
 
 Scopes: read for the numbers (export), write for agent jobs, admin for both.
+ingest is for a host that pushes the lines of its log to a source http:NAME, and
+for nothing else: the key opens all sources that feed its project alone, or the
+one of --source NAME.
 
 ` + console.ReadingExitCodes,
 		Example: `  docgauge site keys add
-  docgauge site keys add --project prj_docs --scope admin >key`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.keysAdd(cmd.Context(), project, scope) },
+  docgauge site keys add --project prj_docs --scope admin >key
+  docgauge site keys add --scope ingest --source edge`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.keysAdd(cmd.Context(), project, scope, source) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&project, "project", "", "`project` of the key (default: the only one)")
-	f.StringVar(&scope, "scope", api.ScopeRead, "`scope`: read, write or admin")
+	f.StringVar(&scope, "scope", api.ScopeRead, "`scope`: read, write, admin or ingest")
+	f.StringVar(&source, "source", "", "`name` of the only source http:NAME that a key of scope ingest opens")
 	return cmd
 }
 
-func (a commands) keysAdd(ctx context.Context, project, scope string) (err error) {
+func (a commands) keysAdd(ctx context.Context, project, scope, source string) (err error) {
 	c, err := a.Config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains([]string{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin}, scope) {
-		return input.Usagef("--scope %.40q: want read, write or admin", scope)
+	if !slices.Contains([]string{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin, api.ScopeIngest}, scope) {
+		return input.Usagef("--scope %.40q: want read, write, admin or ingest", scope)
 	}
-	if project, err = a.project(c, project); err != nil {
+	var urls []string // of the sources that the key opens
+	if scope == api.ScopeIngest {
+		if project, urls, err = a.opened(c, project, source); err != nil {
+			return err
+		}
+	} else if source != "" {
+		return input.Usagef("--source: only keys of --scope ingest open a source")
+	} else if project, err = a.project(c, project); err != nil {
 		return err
 	}
 	store, err := attach(c.SiteDir)
@@ -72,7 +86,7 @@ func (a commands) keysAdd(ctx context.Context, project, scope string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	key, secret, err := store.AddAPIKey(ctx, project, scope, a.Now())
+	key, secret, err := store.AddAPIKey(ctx, project, scope, source, a.Now())
 	if err != nil {
 		return err
 	}
@@ -80,6 +94,11 @@ func (a commands) keysAdd(ctx context.Context, project, scope string) (err error
 		// Nobody has seen it.
 		_, revoked := store.RevokeAPIKey(context.WithoutCancel(ctx), key.ID)
 		return errors.Join(err, revoked)
+	}
+	if scope == api.ScopeIngest {
+		a.Note("key %s, scope %s. It opens, as Authorization: Bearer (the key) or X-Docgauge-Key: (the key),\n  POST %s",
+			key.ID, scope, strings.Join(urls, "\n  POST "))
+		return nil
 	}
 	variable := "DOCGAUGE_API_KEY"
 	if scope == api.ScopeWrite {
@@ -131,9 +150,58 @@ func (a commands) project(c config.Config, name string) (string, error) {
 	return name, nil
 }
 
+// opened returns the project of a key that opens a source, or all that feed a project alone, and their URLs. The project
+// is empty if the source feeds several.
+func (a commands) opened(c config.Config, project, source string) (of string, urls []string, err error) {
+	s, err := a.readSettings(c)
+	if err != nil {
+		return "", nil, err
+	}
+	known, pushed := s.rules.Projects(s.sources), []string{}
+	url := func(name string) string {
+		return urlOf(c, cmp.Or(c.SiteIngestAddress, c.SiteListenAddress)) + ingest.Prefix + name
+	}
+	if source == "" {
+		if project, err = a.project(c, project); err != nil {
+			return "", nil, err
+		}
+	}
+	for _, one := range s.sources {
+		name, ok := one.Pushed()
+		if !ok {
+			continue
+		}
+		pushed = append(pushed, name)
+		if one.Project == "" && len(known) == 1 {
+			one.Project = known[0]
+		}
+		switch {
+		case source == "" && one.Project == project:
+			urls = append(urls, url(name))
+		case source == "" || source != name:
+		case project != "" && one.Project != project:
+			return "", nil, input.Usagef("--project %.140q: http:%s does not feed it alone: leave --project out", project, name)
+		default:
+			return one.Project, []string{url(name)}, nil
+		}
+	}
+	switch {
+	case source != "":
+		return "", nil, input.Usagef("--source %.64q: DOCGAUGE_SITE_LOGS has no source http:NAME of that name, but %s", source,
+			cmp.Or(strings.Join(pushed, ", "), "none at all"))
+	case len(urls) == 0:
+		return "", nil, input.Usagef("--scope ingest: DOCGAUGE_SITE_LOGS has no source http:NAME that feeds %s alone: "+
+			"add one, or name a source by --source", project)
+	}
+	return project, urls, nil
+}
+
 // apiURL is where clients reach the API, as far as the settings tell.
-func apiURL(c config.Config) string {
-	host, port, _ := net.SplitHostPort(c.SiteListenAddress)
+func apiURL(c config.Config) string { return urlOf(c, c.SiteListenAddress) }
+
+// urlOf is where clients reach an address of site serve, as far as the settings tell.
+func urlOf(c config.Config, address string) string {
+	host, port, _ := net.SplitHostPort(address)
 	scheme := "http"
 	if tls, err := server.UsesTLS(c.WebConfigFile); err == nil && tls {
 		scheme = "https"
@@ -144,7 +212,7 @@ func apiURL(c config.Config) string {
 	case host == "" || err == nil && addr.IsUnspecified():
 		return scheme + "://" + net.JoinHostPort("(the name of this machine)", port)
 	}
-	return scheme + "://" + c.SiteListenAddress
+	return scheme + "://" + address
 }
 
 func (a commands) keysListCommand() *cobra.Command {
@@ -165,9 +233,9 @@ func (a commands) keysListCommand() *cobra.Command {
 						return nil
 					}
 					t := render.NewTable(render.Column{Name: "id"}, render.Column{Name: "project"},
-						render.Column{Name: "scope"}, render.Column{Name: "made on"})
+						render.Column{Name: "scope"}, render.Column{Name: "source"}, render.Column{Name: "made on"})
 					for _, k := range keys {
-						t.Add(k.ID, k.Project, k.Scope, k.Created.Format(time.DateOnly))
+						t.Add(k.ID, cmp.Or(k.Project, "-"), k.Scope, cmp.Or(k.Source, "-"), k.Created.Format(time.DateOnly))
 					}
 					return t.Print(a.Out)
 				})

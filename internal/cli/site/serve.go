@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/ingest"
 	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/site/serve"
 	"github.com/docgauge/docgauge/internal/web/server"
@@ -71,17 +73,23 @@ type settings struct {
 	sources []logs.Source
 	peers   []netip.Prefix  // trusted proxies
 	jobs    *serve.JobRules // nil: the site runs no agent jobs
+	secrets ingest.Secrets  // of hosts that push lines
 }
 
 // readSettings reads the settings of a site. The error names every setting that is wrong.
 func (a commands) readSettings(c config.Config) (s settings, err error) {
-	var errs [4]error
+	var errs [5]error
 	s.rules, errs[0] = count.ParseRules(ruleSettings(c), a.Now)
 	if s.sources, errs[1] = logs.ParseSources(c.SiteLogs); errs[1] != nil {
 		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
 	}
 	if s.peers, errs[2] = count.ParseNetworks(c.SiteTrustedProxies); errs[2] != nil {
 		errs[2] = fmt.Errorf("DOCGAUGE_SITE_TRUSTED_PROXIES: %w", errs[2])
+	}
+	if s.secrets, errs[4] = ingest.ParseSecrets(string(c.SiteIngestSecret), s.sources); errs[4] != nil && errs[1] == nil {
+		errs[4] = named("DOCGAUGE_SITE_INGEST_SECRET", errs[4])
+	} else {
+		errs[4] = nil
 	}
 	if errs[0] == nil && errs[1] == nil {
 		s.jobs, errs[3] = serve.ParseJobs(jobSettings(c), s.rules.Projects(s.sources))
@@ -122,7 +130,12 @@ func (a commands) readConfig() (c config.Config, s settings, err error) {
 	return c, s, nil
 }
 
-// exposed returns an error if others could read the keys of the API on their way, or if the web
+// named puts the name of a setting before each line of an error.
+func named(setting string, err error) error {
+	return errors.New(setting + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+setting+": "))
+}
+
+// exposed returns an error if others could read the keys of the API, or of hosts that push, on their way, or if the web
 // configuration takes their place.
 func exposed(c config.Config) error {
 	tls, err := server.UsesTLS(c.WebConfigFile)
@@ -133,13 +146,21 @@ func exposed(c config.Config) error {
 		return fmt.Errorf("DOCGAUGE_WEB_CONFIG_FILE %s: has basic_auth_users, which need the header Authorization that has the "+
 			"API key: use a file without them for site serve", c.WebConfigFile)
 	}
-	_, _, bad := net.SplitHostPort(c.SiteListenAddress) // config says it
-	if !tls && c.SiteTrustedProxies == "" && bad == nil && !server.IsLoopback(c.SiteListenAddress) {
-		return fmt.Errorf("DOCGAUGE_SITE_LISTEN_ADDRESS %s: other machines could reach it, and API keys would go over "+
-			"the network in the clear: give TLS by DOCGAUGE_WEB_CONFIG_FILE, name the proxies in "+
-			"DOCGAUGE_SITE_TRUSTED_PROXIES, or listen on 127.0.0.1", c.SiteListenAddress)
+	var problems config.Problems
+	for _, o := range []server.Options{c.SiteServer(), c.SiteIngest()} {
+		for _, address := range o.Addresses {
+			_, _, bad := net.SplitHostPort(address) // config says it
+			if !tls && c.SiteTrustedProxies == "" && bad == nil && !server.IsLoopback(address) {
+				problems = append(problems, fmt.Sprintf("%s %s: other machines could reach it, and API keys would go over the "+
+					"network in the clear: give TLS by DOCGAUGE_WEB_CONFIG_FILE, name the proxies in "+
+					"DOCGAUGE_SITE_TRUSTED_PROXIES, or listen on 127.0.0.1", o.Setting, address))
+			}
+		}
 	}
-	return nil
+	if len(problems) == 0 {
+		return nil
+	}
+	return problems
 }
 
 func (a commands) serve(ctx context.Context, stdin io.Reader) (err error) {
@@ -177,27 +198,48 @@ func (a commands) serve(ctx context.Context, stdin io.Reader) (err error) {
 			log.Log(ctx, s.jobs.Level(), "agent jobs: "+s.jobs.Jailed())
 		}
 	}
-	service := c.SiteServer()
+	service, ingesting := c.SiteServer(), c.SiteIngest()
 	service.Handler = exposition.Count(answers.NewService(projects, collector.Lacks, options).Handler())
+	pushed := ingest.NewHandler(ingest.Options{Sources: s.sources, Projects: projects, Secrets: s.secrets,
+		FindKey: findIngestKey(store), Take: collector.Take, Logger: log})
+	ingesting.Handler = exposition.CountIngest(pushed)
+	isApart := pushed != nil && len(ingesting.Addresses) > 0
+	if pushed != nil && !isApart {
+		service.Handler = ingest.Before(ingesting.Handler, service.Handler)
+	}
 	service.Peers, service.Logger = s.peers, log
 	api, err := server.Listen(service)
 	if err != nil {
 		return err
 	}
-	servers, metricsURL := []*server.Server{api}, ""
+	servers, metricsURL, ingestURL := []*server.Server{api}, "", api.URL()
+	if isApart {
+		ingesting.Peers, ingesting.Logger = s.peers, log
+		one, err := server.Listen(ingesting)
+		if err != nil {
+			return errors.Join(err, api.Close())
+		}
+		servers, ingestURL = append(servers, one), one.URL()
+	}
+	if pushed == nil {
+		ingestURL = ""
+	}
 	if metrics := c.SiteMetrics(); len(metrics.Addresses) > 0 {
 		metrics.Handlers = map[string]http.Handler{"/metrics": exposition.Handler(), "/": exposition.Page(a.Now)}
 		metrics.Ready, metrics.Logger = exposition.Ready, log
 		m, err := server.Listen(metrics)
 		if err != nil {
-			return errors.Join(err, api.Close())
+			for _, one := range servers {
+				err = errors.Join(err, one.Close())
+			}
+			return err
 		}
 		servers, metricsURL = append(servers, m), m.URL()+"/metrics"
 	}
-	if err := a.announce(ctx, c, store, projects, api.URL(), metricsURL); err != nil {
+	if err := a.announce(ctx, c, s, store, projects, [...]string{api.URL(), metricsURL, ingestURL}); err != nil {
 		return err
 	}
-	log.Info("site serve started", "url", api.URL(), "metrics", metricsURL, "directory", store.Dir(),
+	log.Info("site serve started", "url", api.URL(), "metrics", metricsURL, "ingest", ingestURL, "directory", store.Dir(),
 		"projects", projects, "version", c.Build.Version)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, one := range servers {
@@ -213,10 +255,19 @@ func (a commands) serve(ctx context.Context, stdin io.Reader) (err error) {
 	return err
 }
 
+// findIngestKey looks up keys for hosts that push lines.
+func findIngestKey(store *facts.Store) func(context.Context, [sha256.Size]byte) (ingest.Credential, bool, error) {
+	return func(ctx context.Context, digest [sha256.Size]byte) (ingest.Credential, bool, error) {
+		k, found, err := store.FindAPIKey(ctx, digest)
+		return ingest.Credential{Scope: k.Scope, Project: k.Project, Source: k.Source}, found, err
+	}
+}
+
 // announce tells a person what is served, and what to do next.
 func (a commands) announce(
-	ctx context.Context, c config.Config, store *facts.Store, projects []string, url, metricsURL string,
+	ctx context.Context, c config.Config, s settings, store *facts.Store, projects []string, urls [3]string,
 ) error {
+	url, metricsURL, ingestURL := urls[0], urls[1], urls[2]
 	dir, err := filepath.Abs(store.Dir())
 	if err != nil {
 		return err
@@ -230,6 +281,11 @@ func (a commands) announce(
 		a.Note("metrics at %s", metricsURL)
 	}
 	a.Note("reads %s", c.SiteLogs)
+	for _, source := range s.sources {
+		if name, ok := source.Pushed(); ok {
+			a.Note("takes lines at %s%s%s", ingestURL, ingest.Prefix, name)
+		}
+	}
 	a.Note("keeps who read what for %s in %s", format.Plural(int(c.SiteRetention), "month"), dir)
 	if len(keys) == 0 {
 		a.Note("next: docgauge site keys add (makes a key, prints settings of export)")

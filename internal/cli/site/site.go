@@ -21,16 +21,17 @@ func Command(c *console.Console) *cobra.Command {
 		Use:   "site",
 		Short: "count the readers of a site of your own, from its access logs",
 		Long: `site is for documentation that is on no platform: it tells people and AI agents
-apart by the access logs of your web server. count reads logs once and keeps
-nothing. serve follows them and answers the API of a documentation platform, so
-that all other commands work on your site:
+apart by the access logs of your web server. report makes a page of logs, and
+count prints their numbers; both keep nothing. serve follows the logs and
+answers the API of a documentation platform, so that all other commands work on
+your site:
 
   docgauge site serve                 with DOCGAUGE_SITE_LOGS
   docgauge site keys add              prints a key, and the settings of export
   docgauge export`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.countCommand(), a.serveCommand(), a.checkCommand(), a.keysCommand(),
+	cmd.AddCommand(a.countCommand(), a.reportCommand(), a.serveCommand(), a.checkCommand(), a.keysCommand(),
 		a.agentsCommand(), a.exportCommand())
 	return cmd
 }

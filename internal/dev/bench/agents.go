@@ -50,7 +50,7 @@ func (l *lab) agentsAll(ctx context.Context) (all []result) {
 	}{
 		{ofTheSameSite, visitors, "CPU s/Mrow"}, {"CPU s per million rows, of windows of the same size", same, "CPU s/Mrow"},
 		{"peak RSS of that export, MiB", same, "peak RSS"}, {"docgauge top, ms", visitors, "top"},
-		{"status page, ms", visitors, "/"}, {"scrape, ms", visitors, "/metrics"},
+		{"status page, ms", visitors, "/status"}, {"scrape, ms", visitors, "/metrics"},
 	} {
 		without, with := row.without[row.column], agents[row.column]
 		all = append(all, l.show(result{agentsTable, row.name, client{name: docgaugeClient}, workload{},
@@ -72,7 +72,7 @@ func (l *lab) look(ctx context.Context, env []string, looks int, v values, metri
 		cmd.Env = env
 		measure(cmd)
 	})
-	for _, path := range []string{"/", "/metrics"} {
+	for _, path := range []string{"/status", "/metrics"} {
 		v[path] = milliseconds(looks, func() { get("http://" + address + path) })
 	}
 }

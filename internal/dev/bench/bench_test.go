@@ -219,12 +219,13 @@ func TestAims(t *testing.T) {
 			add(scrapeTable, name, workload{}, client{name: docgaugeClient})
 		}
 		add(agentsTable, ofTheSameSite, workload{}, client{name: docgaugeClient})
-		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6,
+		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6, pushedLog: 2e6,
 			"combined, 3 M": 20e6, "combined, 3 M, long": 100e6} {
 			scenario, _, _ = strings.Cut(scenario, ", 3 M")
 			add(siteTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
 			add(serveTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
 		}
+		add(siteTable, reportPage, workload{1, 5e6, 0}, client{name: docgaugeClient})
 		got := judge(all)
 		if len(got) != len(aims) {
 			t.Errorf("%d aims were judged, want %d", len(got), len(aims))

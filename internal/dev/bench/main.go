@@ -1,5 +1,5 @@
 // Bench measures the real docgauge binary over loopback, in turns with hand-written clients that do the same
-// work. It prints Markdown; docs/performance-tables.md explains the columns and the clients. -short is a smoke
+// work. It prints Markdown; docs/dev/performance-tables.md explains the columns and the clients. -short is a smoke
 // run of a few seconds.
 //
 // Most cases are contests: several clients take turns in several rounds, and the median of each counts. The

@@ -28,6 +28,7 @@ const (
 	serverRole  = "server"
 	checkRole   = "check"
 	siteLogRole = "site log"
+	pushLogRole = "push log"
 )
 
 // roles are the tasks of children, which print what they return as JSON.
@@ -39,6 +40,7 @@ var roles = map[string]func(order) any{
 	},
 	checkRole:         check,
 	siteLogRole:       writeSiteLog,
+	pushLogRole:       pushSiteLog,
 	plainClient:       plain,
 	goParquetClient:   readIntoParquet,
 	bareClient:        func(o order) any { return bare(o, 1) },
@@ -58,6 +60,7 @@ type order struct {
 	Due   bool   // docgauge: export the due windows from First on, instead of the windows by their dates
 	Again bool   // docgauge: read windows again that an earlier run with the same dates has read
 	DSN   string // bare: load the archive in Dir here
+	Key   string // push log: of the source at Base
 	Log   siteLog
 }
 

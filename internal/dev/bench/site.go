@@ -29,6 +29,9 @@ var (
 	clickHouseSQL string
 )
 
+// reportPage is the scenario of a page of a combined log.
+const reportPage = "combined, as a page"
+
 // siteAll counts the readers of one log with docgauge and with others, then of the same lines in
 // other forms, and of long logs with many readers. Who counts exactly must count the same.
 func (l *lab) siteAll(ctx context.Context) (all []result) {
@@ -39,9 +42,10 @@ func (l *lab) siteAll(ctx context.Context) (all []result) {
 		log.Lines, log.Readers = 60_000, 5_000
 		long.Lines, long.Readers, longest.Lines, longest.Readers = 120_000, 18_000, 240_000, 18_000
 	}
-	packed, stream := log, log
+	packed, stream, pushed := log, log, log
 	packed.Format, packed.Path = gzipLog, log.Path+".gz"
 	stream.Format, stream.Path = caddyLog, ""
+	pushed.Format, pushed.Path = pushedLog, ""
 	file, maker := must.Get(os.Create(log.Path)), child(ctx, siteLogRole, order{Log: log})
 	maker.Stdout = file
 	must.Do(maker.Run())
@@ -76,7 +80,9 @@ func (l *lab) siteAll(ctx context.Context) (all []result) {
 			})...)
 		}))
 	}
-	for _, kept := range []siteLog{log, packed, stream, long, longest} {
+	_, v := measure(l.docgauge(ctx, docgaugeClient, l.newDir(), "site", "report", "--output=-", log.Path))
+	all = append(all, l.show(result{siteTable, reportPage, client{name: docgaugeClient}, workload{1, log.Lines, 0}, v}))
+	for _, kept := range []siteLog{log, packed, stream, pushed, long, longest} {
 		counts, v := l.serveSite(ctx, kept)
 		verify("site serve", kept, counts)
 		w := workload{1, kept.Lines, 0}
@@ -166,26 +172,49 @@ func countWithClickHouse(o order) any {
 	return nil
 }
 
-// serveSite lets docgauge site serve keep a log, of a file or of its standard input, and asks for all
+// serveSite lets docgauge site serve keep a log, of a file, of its standard input or pushed, and asks for all
 // pages of its month, twice.
 func (l *lab) serveSite(ctx context.Context, log siteLog) (siteCounts, values) {
-	dir, api, metrics := l.newDir(), freeAddress(), freeAddress()
+	dir, api, metrics, source := l.newDir(), freeAddress(), freeAddress(), cmp.Or(log.Path, "-")
+	if log.Format == pushedLog {
+		source = "http:bench"
+	}
 	command := func(args ...string) *exec.Cmd {
 		cmd := l.docgauge(ctx, docgaugeClient, dir, append([]string{"site"}, args...)...)
-		cmd.Env = append(cmd.Env, "DOCGAUGE_SITE_DIR="+dir, "DOCGAUGE_SITE_LOGS="+cmp.Or(log.Path, "-"),
+		cmd.Env = append(cmd.Env, "DOCGAUGE_SITE_DIR="+dir, "DOCGAUGE_SITE_LOGS="+source,
 			"DOCGAUGE_SITE_LISTEN_ADDRESS="+api, "DOCGAUGE_SITE_METRICS_ADDRESS="+metrics)
 		return cmd
 	}
+	newKey := func(scope string) string {
+		return strings.TrimSpace(string(must.Get(command("keys", "add", "--project", "prj_site", "--scope", scope).Output())))
+	}
 	serve := command("serve")
-	made := pipeLog(ctx, serve, log)
+	var made func() error
+	if log.Format == pushedLog {
+		serve.Env = append(serve.Env, "GOMAXPROCS=1")
+		pusher := child(ctx, pushLogRole, order{Base: "http://" + api + "/v1/ingest/bench", Key: newKey("ingest"), Log: log})
+		made = func() error { return pusher.Run() }
+	} else {
+		made = pipeLog(ctx, serve, log)
+	}
 	var said bytes.Buffer
 	serve.Stderr = &said
 	began := time.Now()
 	must.Do(serve.Start())
 	defer func() { _ = serve.Process.Kill() }() // unless it has ended
+	if log.Format == pushedLog {
+		for !isUp("http://" + metrics + "/metrics") {
+			time.Sleep(20 * time.Millisecond)
+		}
+		began = time.Now()
+		if err := made(); err != nil {
+			must.Do(fmt.Errorf("%w: %s", err, said.Bytes()))
+		}
+		made = func() error { return nil }
+	}
 	views := awaitLines("http://"+metrics+"/metrics", began, float64(log.Lines))
 	seconds := time.Since(began).Seconds()
-	key := strings.TrimSpace(string(must.Get(command("keys", "add", "--project", "prj_site", "--scope", "read").Output())))
+	key := newKey("read")
 	var counts siteCounts
 	ask := func() {
 		var last page

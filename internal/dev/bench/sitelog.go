@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/dev/must"
 )
@@ -23,6 +27,13 @@ const (
 	combinedLog = "combined"
 	gzipLog     = "combined, gzip"
 	caddyLog    = "Caddy JSON"
+	pushedLog   = "Caddy JSON, pushed, one core"
+)
+
+const (
+	// linesABody is the number of lines in a body that is pushed, and pushers how many are sent at once.
+	linesABody = 500
+	pushers    = 16
 )
 
 // siteMonth is when the lines of every log begin.
@@ -60,6 +71,41 @@ func writeSiteLog(o order) any {
 		writeSiteLine(w, r, o.Log, i)
 	}
 	must.Do(w.Flush())
+	return nil
+}
+
+// pushSiteLog pushes the lines of a log to a source, and fails unless each body is taken at once.
+func pushSiteLog(o order) any {
+	bodies, r := make(chan []byte, pushers), rand.New(rand.NewPCG(29, uint64(o.Log.Lines)))
+	var sending errgroup.Group
+	for range pushers {
+		sending.Go(func() error {
+			for body := range bodies {
+				request := must.Get(http.NewRequest(http.MethodPost, o.Base, bytes.NewReader(body)))
+				request.Header.Set("Authorization", "Bearer "+o.Key)
+				answer, err := http.DefaultClient.Do(request)
+				if err != nil {
+					return err
+				}
+				text := must.Get(io.ReadAll(answer.Body))
+				if must.Do(answer.Body.Close()); answer.StatusCode != http.StatusOK {
+					return fmt.Errorf("status %d: %s", answer.StatusCode, text)
+				}
+			}
+			return nil
+		})
+	}
+	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = pushers
+	var body bytes.Buffer
+	for i := range o.Log.Lines {
+		writeSiteLine(&body, r, o.Log, i)
+		if (i+1)%linesABody == 0 || i+1 == o.Log.Lines {
+			bodies <- bytes.Clone(body.Bytes())
+			body.Reset()
+		}
+	}
+	close(bodies)
+	must.Do(sending.Wait())
 	return nil
 }
 
@@ -102,7 +148,7 @@ func writeSiteLine(w io.Writer, r *rand.Rand, log siteLog, i int) {
 	}
 	size := r.IntN(200_000)
 	at := siteMonth.Add(monthLong / time.Duration(log.Lines) * time.Duration(i))
-	if log.Format != caddyLog {
+	if log.Format != caddyLog && log.Format != pushedLog {
 		_, _ = fmt.Fprintf(w, "%s - - [%s] \"%s %s HTTP/1.1\" %d %d \"https://docs.example.com/docs/\" \"%s\"\n", address,
 			at.Format("02/Jan/2006:15:04:05 -0700"), method, path, status, size, agent) // Flush has the error
 		return

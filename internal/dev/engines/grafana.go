@@ -98,14 +98,20 @@ type Query struct {
 	// Dashboard and Panel are titles; Ref is A, B, … within the panel. The Panel of
 	// a variable is "$" and its name.
 	Dashboard, Panel, Ref string
-	// Expr is PromQL, or SQL for ClickHouse, with Grafana's variables and macros.
-	Expr string
-	SQL  bool
+	// Expr is PromQL or SQL, with Grafana's variables and macros. Source is the plugin that runs it.
+	Expr, Source string
 	// Instant is PromQL for one moment, not for a range.
 	Instant bool
 	// Defaults are the values of the variables when the dashboard opens.
 	Defaults map[string]string
 }
+
+// The plugins of the datasources.
+const (
+	PrometheusSource = "prometheus"
+	ClickHouseSource = "grafana-clickhouse-datasource"
+	PostgresSource   = "grafana-postgresql-datasource"
+)
 
 // Queries returns the queries of all panels, and those that fill variables from
 // ClickHouse: they select values, or values and their texts. Variables are filled from
@@ -122,12 +128,12 @@ func Queries(boards []Dashboard) (panels, variables []Query) {
 		}
 		for _, v := range d.Templating.List {
 			if sql, ok := v.Query.(string); ok && v.Datasource != nil {
-				variables = append(variables, Query{d.Title, "$" + v.Name, "A", sql, true, false, defaults})
+				variables = append(variables, Query{d.Title, "$" + v.Name, "A", sql, v.Datasource.Type, false, defaults})
 			}
 		}
 		for _, p := range d.Panels {
 			for _, t := range p.Targets {
-				panels = append(panels, Query{d.Title, p.Title, t.RefID, t.Expr + t.RawSQL, t.RawSQL != "",
+				panels = append(panels, Query{d.Title, p.Title, t.RefID, t.Expr + t.RawSQL, t.Datasource.Type,
 					t.Instant, defaults})
 			}
 		}
@@ -138,6 +144,7 @@ func Queries(boards []Dashboard) (panels, variables []Query) {
 func (q Query) String() string { return q.Dashboard + " / " + q.Panel + " / " + q.Ref }
 
 var (
+	timeFilter       = regexp.MustCompile(`\$__timeFilter\(([a-z_]+)\)`)
 	dateFilter       = regexp.MustCompile(`\$__dateFilter\(([a-z_]+)\)`)
 	grafanaReference = regexp.MustCompile(`\$\{([a-z_]+)(:percentencode)?\}|\$([a-z_]+)`)
 )
@@ -155,6 +162,8 @@ func (q Query) Expand(vars map[string]string) string {
 	maps.Copy(values, vars)
 	text := dateFilter.ReplaceAllString(q.Expr,
 		"$1 >= toDate('"+from.Format(time.DateOnly)+"') AND $1 <= toDate('"+to.Format(time.DateOnly)+"')")
+	text = timeFilter.ReplaceAllString(text,
+		"$1 BETWEEN '"+from.Format(time.RFC3339)+"' AND '"+to.Format(time.RFC3339)+"'")
 	return grafanaReference.ReplaceAllStringFunc(text, func(found string) string {
 		m := grafanaReference.FindStringSubmatch(found)
 		value, ok := values[m[1]+m[3]]

@@ -9,6 +9,7 @@ func TestExpand(t *testing.T) {
 		`x{p=~"$project"}[$__range]`:                  `x{p=~"a/b'"}[86400s]`,
 		`'${project:percentencode}' ${project} $page`: `'a%2Fb%27' a/b' top`,
 		`$__dateFilter(d)`:                            `d >= toDate('2026-09-21') AND d <= toDate('2026-09-22')`,
+		`$__timeFilter(d)`:                            `d BETWEEN '2026-09-21T14:13:20Z' AND '2026-09-22T14:13:20Z'`,
 		`label_replace(x, "a", "$1", "b", "(.*)")`:    `label_replace(x, "a", "$1", "b", "(.*)")`,
 		`$unknown`: `$unknown`,
 	} {

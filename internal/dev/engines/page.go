@@ -107,7 +107,7 @@ func Accessible(t *testing.T, tab *Tab) {
 		"names without an element": `all("[aria-labelledby]")
 			.filter(e => !document.getElementById(e.getAttribute("aria-labelledby")))`,
 		"drawings without a symbol": `all("use").filter(e => !document.querySelector(e.getAttribute("href")))`,
-		"choices without a label":   `all("input").filter(e => !e.labels.length)`,
+		"choices without a label":   `all("input:not([type=hidden]), select").filter(e => !e.labels.length)`,
 		"headings that skip a level": `all("h1, h2, h3, h4")
 			.filter((e, i, a) => e.tagName[1] - (i ? a[i - 1].tagName[1] : 0) > 1)`,
 		"scrolling without a focus": `all(".scroll").filter(e => e.tabIndex != 0 || !e.getAttribute("aria-label"))`,

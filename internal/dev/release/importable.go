@@ -18,6 +18,7 @@ type object = map[string]any
 var datasources = map[string]struct{ input, label, description, version string }{
 	"prometheus":                    {"DS_PROMETHEUS", "Prometheus", "that scrapes docgauge", "1.0.0"},
 	"grafana-clickhouse-datasource": {"DS_CLICKHOUSE", "ClickHouse", "that docgauge writes to", "4.0.0"},
+	"grafana-postgresql-datasource": {"DS_POSTGRES", "PostgreSQL", "that docgauge writes to", "1.0.0"},
 }
 
 // panelNames are the names of the kinds of panels.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,7 +52,8 @@ func reasonForNothing(q engines.Query) string {
 // testDashboards runs every query of every panel, with the values of its
 // variables after a project has been chosen.
 func testDashboards(t *testing.T, s *stack) {
-	queries, toChoose := engines.Queries(engines.Dashboards(t, "../../../dashboards/json"))
+	queries, toChoose := engines.Queries(slices.DeleteFunc(engines.Dashboards(t, "../../../dashboards/json"),
+		func(d engines.Dashboard) bool { return d.UID == "docgauge-history-postgres" })) // the stack has no PostgreSQL
 	variables := chosen(t, s, toChoose)
 	// Every page is read in a week, not on every day.
 	days := maps.Clone(variables)
@@ -104,7 +106,7 @@ func chosen(t *testing.T, s *stack, variables []engines.Query) map[string]string
 }
 
 func runQuery(ctx context.Context, s *stack, q engines.Query, variables map[string]string) error {
-	if q.SQL {
+	if q.Source == engines.ClickHouseSource {
 		out, err := s.ClickHouse.Exec(ctx, q.Expand(variables))
 		if err == nil && strings.TrimSpace(out) == "" {
 			err = errEmpty

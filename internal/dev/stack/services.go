@@ -55,7 +55,7 @@ func (s *stack) startSandbox(context.Context) {
 		"DOCGAUGE_STATE_DIR="+s.path("state"),
 		"DOCGAUGE_PARQUET_URL="+s.path("data"),
 		"DOCGAUGE_SINKS=parquet",
-		"DOCGAUGE_REPORTS=visitors,agents",
+		"DOCGAUGE_REPORTS=visitors,views,agents,sources",
 		"DOCGAUGE_SINCE="+since.Format(time.DateOnly),
 		"DOCGAUGE_BUDGET=5000",
 		"DOCGAUGE_OPEN_WINDOWS=day,week,month",

@@ -210,7 +210,7 @@ type place struct{ Name, Where string }
 // places lists what a person can look at. It writes a report first.
 func (s *stack) places(ctx context.Context) (places []place, err error) {
 	defer must.Catch(&err)
-	places = []place{{"status page", s.URL + "/"}, {"metrics", s.URL + "/metrics"}}
+	places = []place{{"readers", s.URL + "/"}, {"status page", s.URL + "/status"}, {"metrics", s.URL + "/metrics"}}
 	if s.Site != "" {
 		places = append(places, place{"site serve", s.Site + "/"}, place{"its readers", s.Readers + "/"})
 	}

@@ -264,7 +264,7 @@ func testEffect(t *testing.T, s *stack) {
 		t.Errorf("the report does not show %s (%v)", interval, err)
 	}
 	err = soon(t, func() error {
-		page, err := get(t.Context(), s.URL+"/")
+		page, err := get(t.Context(), s.URL+"/status")
 		if err == nil && !strings.Contains(html.UnescapeString(page), interval) {
 			err = fmt.Errorf("the status page does not show %s", interval)
 		}

@@ -156,10 +156,9 @@ func serveSite(t *testing.T, dir string) func(t *testing.T, target string) (int,
 		return ask(sink)
 	}
 	mux := http.NewServeMux()
-	for path, h := range web.NewAPI(current, archive) {
+	for path, h := range (&web.Site{Current: current, Archive: archive}).Handlers() {
 		mux.Handle(path, h)
 	}
-	mux.Handle("/page", web.NewPathPage(current, archive, ""))
 	return func(t *testing.T, target string) (int, string) {
 		t.Helper()
 		w := httptest.NewRecorder()

@@ -166,13 +166,15 @@ const (
 	ScopeRead  = "read"  // GET
 	ScopeWrite = "write" // everything else
 	ScopeAdmin = "admin" // both
+	// ScopeIngest opens sources for lines that are pushed, and nothing else.
+	ScopeIngest = "ingest"
 )
 
 // Credential is what a key allows.
 type Credential struct {
 	// ID names the key without revealing it.
 	ID string
-	// Scope is what the key allows: [ScopeRead], [ScopeWrite] or [ScopeAdmin].
+	// Scope is what the key allows: [ScopeRead], [ScopeWrite], [ScopeAdmin] or [ScopeIngest].
 	Scope string
 	// Project is the one that the key is for; empty: every project.
 	Project string

@@ -2,10 +2,15 @@ package count
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
 
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
@@ -20,6 +25,8 @@ type Batch struct {
 	Shown   []facts.Shown
 	LeftOut map[Reason]int
 	Bad     *BadLine
+	// Nameless are the lines to which the host has given no id.
+	Nameless int
 	// Tally has all its lines.
 	Tally Tally
 
@@ -63,10 +70,17 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 		b.Lines++
 		if err != nil {
 			b.LeftOut[Unparsed]++
+			b.Nameless++
 			if b.Bad == nil {
 				b.Bad = &BadLine{Line: number, Rule: err.Error(), Text: mask(line)}
+				if v.Pushed != nil {
+					b.Bad.Text = lengths(line)
+				}
 			}
 			continue
+		}
+		if len(l.ID) == 0 {
+			b.Nameless++
 		}
 		v.observe(p.Form, &l)
 		if l.Time < v.To {
@@ -121,4 +135,22 @@ func mask(line []byte) string {
 		form = string(runes[:most]) + "…"
 	}
 	return form
+}
+
+// lengths returns what may be told of a line that was pushed: its length, and of a JSON object the keys and the lengths
+// of their values.
+func lengths(line []byte) string {
+	const most, longest = 40, 40
+	text := format.Plural(len(line), "byte")
+	var members map[string]json.RawMessage
+	if json.Unmarshal(line, &members) != nil {
+		return text
+	}
+	for i, key := range slices.Sorted(maps.Keys(members)) {
+		if i == most {
+			return text + " …"
+		}
+		text += fmt.Sprintf(" %.*q:%d", longest, key, len(members[key]))
+	}
+	return text
 }

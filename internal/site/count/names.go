@@ -145,15 +145,21 @@ func (w *Vocabulary) Restore(pages []facts.Page, known []facts.Agent, sources []
 func (w *Vocabulary) After(
 	pages, agents, sources int, projects []string,
 ) (p []facts.Page, a []facts.Agent, r []facts.Referral) {
+	w.pages.mu.Lock() // and with it missed
+	defer w.pages.mu.Unlock()
 	for i, name := range w.pages.all[pages:] {
 		number := int32(pages + i)
 		p = append(p, facts.Page{Number: number, Project: projects[name.project], Path: name.path,
 			Missed: w.missed[number]})
 	}
+	w.agents.mu.Lock()
+	defer w.agents.mu.Unlock()
 	for i, name := range w.agents.all[agents:] {
 		a = append(a, facts.Agent{Number: int32(agents + i), Token: name.token, Class: string(name.class),
 			Hosted: name.hosted})
 	}
+	w.sources.mu.Lock()
+	defer w.sources.mu.Unlock()
 	for i, name := range w.sources.all[sources:] {
 		r = append(r, facts.Referral{Number: int32(sources + i), Name: name.name, Class: name.class})
 	}

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -169,7 +168,7 @@ func (r *Rules) Repeated(ctx context.Context, sources []logs.Source, now func() 
 	var files []logs.Source
 	var numbers []int // of files in sources
 	for i, s := range sources {
-		if s.Where != "-" && !strings.Contains(s.Where, "://") {
+		if s.IsFile() {
 			files, numbers = append(files, s), append(numbers, i)
 		}
 	}

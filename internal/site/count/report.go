@@ -122,23 +122,35 @@ type SourceReaders struct {
 // without a line of a known format is left out with a warning, unless all are. It keeps nothing. Memory grows with readers
 // and pages, not with lines.
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
-	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
-		dateOf: map[analytics.Date]int{}, repeats: NewRepeats(), leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
-		visits:     map[personSource]int{},
-		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
-	c.project = int32(max(slices.Index(all, o.Project), 0))
 	switch {
 	case o.Project == "" && len(all) > 1:
 		return nil, errors.New("DOCGAUGE_SITE_PROJECTS names several projects: name one with --project")
 	case o.Project != "" && !slices.Contains(all, o.Project):
 		return nil, fmt.Errorf("--project: DOCGAUGE_SITE_PROJECTS has no %.80q", o.Project)
 	}
-	hash := facts.ForgottenHash()
+	c := r.newCounting(o)
+	c.project = int32(max(slices.Index(all, o.Project), 0))
+	identify := once(facts.ForgottenHash())
+	for _, v := range c.viewers {
+		v.Identify = identify
+	}
+	paths, err := c.readAll(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	return c.report(paths), nil
+}
+
+// newCounting returns a counting whose viewers do not know readers yet.
+func (r *Rules) newCounting(o Options) *counting {
+	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
+		dateOf: map[analytics.Date]int{}, repeats: NewRepeats(), leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
+		visits:     map[personSource]int{},
+		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
 	from, to := c.bounds()
 	for range runtime.GOMAXPROCS(0) {
 		v := NewViewer(r, c.words, from, to)
-		v.Identify = once(hash)
 		v.byUserAgent, v.busiest, v.byProof, v.Sources = o.ByUserAgent, newBusiest(), true, o.BySource
 		if o.From != nil {
 			v.ShownFrom = o.From.Time().AddDate(0, 0, 1-o.From.Time().Day()).Unix()
@@ -146,7 +158,12 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 		v.Future = (o.Now + 2).Time().Unix() // clocks differ by less than a day
 		c.viewers = append(c.viewers, v)
 	}
-	paths, err := filesOf(paths)
+	return c
+}
+
+// readAll reads the logs, and returns their files.
+func (c *counting) readAll(ctx context.Context, names []string) (paths []string, err error) {
+	paths, err = filesOf(names)
 	if err != nil {
 		return nil, err
 	}
@@ -167,9 +184,9 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 		}
 	}
 	if len(c.unknown) > 0 && len(c.unknown) == len(paths) {
-		return nil, fmt.Errorf("%s: %w", c.unknown[0], r.unknown(c.tally))
+		return nil, fmt.Errorf("%s: %w", c.unknown[0], c.Rules.unknown(c.tally))
 	}
-	return c.report(paths), nil
+	return paths, nil
 }
 
 // filesOf returns the files that are named, and those of directories that are.
@@ -228,6 +245,8 @@ type counting struct {
 	unknown    []string // logs without a line of a known format
 	tally      Tally
 	repeats    *Repeats
+	newest     int64 // Unix seconds of the newest line
+	kept       *kept // where views are put; nil: they are counted here
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
@@ -260,6 +279,8 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	}
 	chunks := make(chan logs.Lines)
 	batches := make(chan Batch, runtime.GOMAXPROCS(0))
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(chunks)
@@ -293,12 +314,18 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 		return workers.Wait()
 	})
 	lines, unparsed, bad, badLog := c.lines, c.leftOut[Unparsed], c.bad, c.badLog
+	var failed error
 	for b := range batches {
-		c.add(i, b)
-		c.repeats.Add(i, path, path, b)
+		if failed == nil {
+			failed = c.add(ctx, i, b)
+			c.repeats.Add(i, path, path, b)
+		}
 		b.Free()
+		if failed != nil {
+			stop(failed)
+		}
 	}
-	if err := group.Wait(); err != nil {
+	if err := cmp.Or(group.Wait(), failed); err != nil {
 		return err
 	}
 	if n := c.lines - lines; n > 0 && n == c.leftOut[Unparsed]-unparsed {
@@ -343,9 +370,10 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// add counts the views of a batch of a log.
-func (c *counting) add(log int, b Batch) {
+// add counts the lines of a batch of a log, and its views or where they are kept.
+func (c *counting) add(ctx context.Context, log int, b Batch) error {
 	c.lines += b.Lines
+	c.newest = max(c.newest, b.Newest)
 	c.tally.Add(b.Tally)
 	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
@@ -353,6 +381,19 @@ func (c *counting) add(log int, b Batch) {
 	if b.Bad != nil && (c.bad == nil || c.badLog == log && b.Bad.Line < c.bad.Line) {
 		c.bad, c.badLog = b.Bad, log
 	}
+	if c.kept != nil {
+		for i := range b.Views {
+			c.from, c.to = min(c.from, b.Views[i].Day), max(c.to, b.Views[i].Day+1)
+		}
+		c.views += len(b.Views)
+		return c.kept.add(ctx, b)
+	}
+	c.count(b)
+	return nil
+}
+
+// count counts the views of a batch.
+func (c *counting) count(b Batch) {
 	for _, n := range b.asked {
 		if n.view.Project == c.project {
 			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
@@ -442,20 +483,8 @@ func (c *counting) addDay(who facts.Who, day analytics.Date) {
 
 func (c *counting) report(paths []string) *Report {
 	confirmed := c.confirm()
-	r := &Report{From: c.from, To: c.to, Totals: c.pages.Site(), Humans: c.humans, People: confirmed,
-		Agents: []agentReaders{}, Lines: c.lines, Views: c.views, AIRequests: c.ai, LeftOut: c.leftOut, Unparsed: c.bad}
-	if c.views == 0 {
-		r.From, r.To = c.Now, c.Now
-	}
-	if c.From != nil {
-		r.From, r.To = *c.From, max(r.To, *c.From)
-	}
-	if c.To != nil {
-		r.To, r.From = *c.To, min(r.From, *c.To)
-	}
-	if c.bad != nil {
-		c.bad.Source = paths[c.badLog]
-	}
+	r := c.reading(paths)
+	r.Totals, r.People, r.AIRequests, r.Agents = c.pages.Site(), confirmed, c.ai, []agentReaders{}
 	names := make([]string, len(c.words.pages.all))
 	for i, page := range c.words.pages.all {
 		names[i] = page.path
@@ -464,6 +493,9 @@ func (c *counting) report(paths []string) *Report {
 	negotiation := c.negotiation()
 	r.Negotiation = negotiation(wholeSite)
 	for i, n := range c.requests {
+		if n.Requests == 0 { // its lines are of other days
+			continue
+		}
 		a := c.words.agents.all[i]
 		r.Agents = append(r.Agents, agentReaders{a.token, a.class,
 			agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
@@ -483,6 +515,29 @@ func (c *counting) report(paths []string) *Report {
 	if c.userAgents.dropped {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("there are more than %d user agents: those with few requests are "+
 			"not listed, or with too few", maxUserAgents))
+	}
+	for i, day := range c.dates {
+		r.Days = append(r.Days, dayTotals{day, c.days.Part(i)})
+	}
+	slices.SortFunc(r.Days, func(x, y dayTotals) int { return cmp.Compare(x.Day, y.Day) })
+	return r
+}
+
+// reading returns a report of what was read, without readers.
+func (c *counting) reading(paths []string) *Report {
+	r := &Report{From: c.from, To: c.to, Humans: c.humans, Lines: c.lines, Views: c.views, LeftOut: c.leftOut,
+		Unparsed: c.bad}
+	if c.views == 0 {
+		r.From, r.To = c.Now, c.Now
+	}
+	if c.From != nil {
+		r.From, r.To = *c.From, max(r.To, *c.From)
+	}
+	if c.To != nil {
+		r.To, r.From = *c.To, min(r.From, *c.To)
+	}
+	if c.bad != nil {
+		c.bad.Source = paths[c.badLog]
 	}
 	for _, path := range c.unknown {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
@@ -509,10 +564,6 @@ func (c *counting) report(paths []string) *Report {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify "+
 			"anything: fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
 	}
-	for i, day := range c.dates {
-		r.Days = append(r.Days, dayTotals{day, c.days.Part(i)})
-	}
-	slices.SortFunc(r.Days, func(x, y dayTotals) int { return cmp.Compare(x.Day, y.Day) })
 	return r
 }
 

@@ -72,7 +72,7 @@ var errEnough = errors.New("enough")
 // Try reads the beginning of the oldest log of a source, as a collector does, and the end of the
 // newest. It changes nothing.
 func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Time) (t Tried, err error) {
-	if source.Where == "-" {
+	if _, isPushed := source.Pushed(); isPushed || source.Where == "-" {
 		return t, nil
 	}
 	t.Hosts, t.Linking, t.forms, t.rules = map[string]int{}, map[string]int{}, map[string]int{}, r

@@ -61,6 +61,9 @@ type Viewer struct {
 	All bool
 	// Repeats says which views are compared with the views of other logs; nil: none.
 	Repeats *Repeats
+	// Pushed reports whether a request, by the id that its host gives it, is new, where lines are pushed; nil for other
+	// lines: only ids of which several lines are in one log count.
+	Pushed func(id []byte, missed bool) (isNew bool)
 	// Sources says that views by people have the source that they come from.
 	Sources bool
 	// missed has the missed and redirected paths since the last batch, shown the evidence.
@@ -218,7 +221,10 @@ func answered(l *logs.Line) bool {
 
 // isAgain reports whether a line is of a request of which another line was counted, as a view or as missed.
 func (v *Viewer) isAgain(l *logs.Line, missed bool) bool {
-	if len(l.RequestID) == 0 {
+	switch {
+	case v.Pushed != nil:
+		return len(l.ID) > 0 && !v.Pushed(l.ID, missed)
+	case len(l.RequestID) == 0:
 		return false
 	}
 	return !v.words.requests.add(requestID{maphash.Bytes(requestSeed, l.RequestID), missed})

@@ -202,7 +202,7 @@ func (w *writer) stripe(all []entry, evidence bool) {
 
 // build writes a segment.
 func (s *Store) build(seg segment, of [stripes][]entry) (int64, error) {
-	w, err := newWriter(s.dir, seg.number)
+	w, err := s.newWriter(seg.number)
 	if err != nil {
 		return 0, err
 	}
@@ -265,7 +265,7 @@ func (s *Store) merge(segs []segment) (out segment, err error) {
 	defer closeAll(in)
 	out = s.next(segs)
 	out.level++
-	w, err := newWriter(s.dir, out.number)
+	w, err := s.newWriter(out.number)
 	if err != nil {
 		return out, err
 	}

@@ -3,6 +3,7 @@ package facts
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -44,10 +45,15 @@ func (s *Store) KeepClockMark(ctx context.Context, m ClockMark) error {
 	})
 }
 
-// FactDays returns the days from from to to, exclusive, of which there are facts of any project.
-func (s *Store) FactDays(ctx context.Context, from, to analytics.Date) ([]analytics.Date, error) {
+// FactDays returns the days from from to to, exclusive, of which there are facts of any project but some.
+func (s *Store) FactDays(ctx context.Context, from, to analytics.Date, but []string) ([]analytics.Date, error) {
+	names, err := json.Marshal(append([]string{}, but...))
+	if err != nil {
+		return nil, err
+	}
 	return query(ctx, s.sql, func(row scanner) (d analytics.Date, err error) {
 		err = row.Scan(&d)
 		return d, err
-	}, "SELECT DISTINCT day FROM days WHERE NOT evidence AND day >= ? AND day < ? ORDER BY day", int(from), int(to))
+	}, "SELECT DISTINCT day FROM days WHERE NOT evidence AND day >= ? AND day < ? "+
+		"AND project NOT IN (SELECT value FROM json_each(?)) ORDER BY day", int(from), int(to), string(names))
 }

@@ -94,6 +94,9 @@ type Batch struct {
 	Shown     []Shown
 	Positions map[string][]byte // by key; nil: forgotten
 	Sources   []Source          // in the place of what was known
+	Pushed    Pushed            // new ones
+	// Forgotten is the generation up to which ids that were pushed are forgotten.
+	Forgotten int64
 }
 
 // part is a day of a project, or evidence of a month: what becomes a segment in each of two epochs.
@@ -232,6 +235,9 @@ func (k knownEvidence) add(all []Shown) {
 
 // syncSegments makes the names of segments durable.
 func (s *Store) syncSegments() error {
+	if s.temporary {
+		return nil
+	}
 	return s.step("directory", func() error { return durable.SyncDir(filepath.Join(s.dir, segmentDir)) })
 }
 
@@ -283,6 +289,9 @@ func commit(tx *sql.Tx, b Batch, made []segment) error {
 			r.Class); err != nil {
 			return err
 		}
+	}
+	if err := b.Pushed.keep(tx, b.Forgotten); err != nil {
+		return err
 	}
 	for key, position := range b.Positions {
 		var err error

@@ -115,6 +115,9 @@ func (s *Store) keepKeys(ctx context.Context) error {
 	}
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		for of, made := range s.made {
+			if s.temporary {
+				made.key = []byte{} // it is open, and no other process asks
+			}
 			// One that is there is of a transaction that succeeded although its commit was an error.
 			if _, err := tx.Exec("INSERT INTO epochs (project, epoch, key, opened) VALUES (?, ?, ?, ?) "+
 				"ON CONFLICT DO NOTHING", of.project, int(of.epoch), made.key, made.opened.Unix()); err != nil {
@@ -123,11 +126,55 @@ func (s *Store) keepKeys(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && !s.temporary {
 		clear(s.made)
 	}
 	return err
 }
+
+// Identifier gives views the ids of their readers, for one goroutine.
+type Identifier struct {
+	store    *Store
+	projects []string
+	now      func() time.Time
+	keys     map[projectMonth]*epochKeys
+}
+
+type projectMonth struct {
+	project int32
+	month   Epoch
+}
+
+// epochKeys are the keys of the two epochs with a month; nil once it is closed.
+type epochKeys struct{ previous, current Hash }
+
+// NewIdentifier returns an identifier of the readers of some projects, whose numbers views have.
+func (s *Store) NewIdentifier(projects []string, now func() time.Time) *Identifier {
+	return &Identifier{s, projects, now, map[projectMonth]*epochKeys{}}
+}
+
+// Identify gives a view its reader's ids in the two epochs that have its month. open is false if one of them is closed;
+// after an error it is false for the whole month.
+func (i *Identifier) Identify(out *View, who []byte) (open bool, err error) {
+	month := projectMonth{out.Project, EpochOf(out.Day)}
+	k, known := i.keys[month]
+	if !known {
+		var keys [2][]byte
+		keys, open, err = i.store.Keys(context.Background(), i.projects[month.project], month.month, i.now())
+		if err == nil && open {
+			k = &epochKeys{NewHash(keys[0]), NewHash(keys[1])}
+		}
+		i.keys[month] = k
+	}
+	if k == nil {
+		return false, err
+	}
+	out.Readers = [2]uint64{k.previous.ID(who), k.current.ID(who)}
+	return true, nil
+}
+
+// Forget forgets the keys, some of which may have been destroyed.
+func (i *Identifier) Forget() { clear(i.keys) }
 
 // OpenEpoch is an epoch that has a key.
 type OpenEpoch struct {

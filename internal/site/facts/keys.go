@@ -17,32 +17,34 @@ const keyPrefix = "dgs_"
 
 // APIKey is an API key of one project, without its secret.
 type APIKey struct {
-	ID      string    `json:"id"`
-	Project string    `json:"project"`
-	Scope   string    `json:"scope"` // admin, read or write
+	ID      string `json:"id"`
+	Project string `json:"project"`
+	Scope   string `json:"scope"` // admin, read, write or ingest
+	// Source is the only one that a key of scope ingest opens; empty: all that feed its project alone.
+	Source  string    `json:"source,omitempty"`
 	Created time.Time `json:"created"`
 }
 
 // AddAPIKey makes a key, which is valid at once, and returns it with its secret. The secret is not
 // kept: it is 256 random bits, so that a digest without a salt says nothing about it.
 func (s *Store) AddAPIKey(
-	ctx context.Context, project, scope string, now time.Time,
+	ctx context.Context, project, scope, source string, now time.Time,
 ) (k APIKey, secret string, err error) {
 	random := make([]byte, 32)
 	rand.Read(random)
 	secret = keyPrefix + base64.RawURLEncoding.EncodeToString(random)
 	digest := sha256.Sum256([]byte(secret))
-	k = APIKey{strings.ToLower(rand.Text()[:8]), project, scope, now.UTC().Truncate(time.Second)}
+	k = APIKey{strings.ToLower(rand.Text()[:8]), project, scope, source, now.UTC().Truncate(time.Second)}
 	return k, secret, s.keyError(s.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO keys (id, digest, project, scope, created) VALUES (?, ?, ?, ?, ?)",
-			k.ID, digest[:], k.Project, k.Scope, k.Created.Unix())
+		_, err := tx.ExecContext(ctx, "INSERT INTO keys (id, digest, project, scope, source, created) "+
+			"VALUES (?, ?, ?, ?, ?, ?)", k.ID, digest[:], k.Project, k.Scope, k.Source, k.Created.Unix())
 		return err
 	}))
 }
 
 // APIKeys returns all keys, the oldest first.
 func (s *Store) APIKeys(ctx context.Context) (all []APIKey, err error) {
-	rows, err := s.sql.QueryContext(ctx, "SELECT id, project, scope, created FROM keys ORDER BY created, id")
+	rows, err := s.sql.QueryContext(ctx, "SELECT id, project, scope, source, created FROM keys ORDER BY created, id")
 	if err != nil {
 		return nil, s.keyError(err)
 	}
@@ -59,8 +61,8 @@ func (s *Store) APIKeys(ctx context.Context) (all []APIKey, err error) {
 
 // FindAPIKey returns the key whose secret has the digest; false without one.
 func (s *Store) FindAPIKey(ctx context.Context, digest [sha256.Size]byte) (k APIKey, found bool, err error) {
-	k, err = scanKey(s.sql.QueryRowContext(ctx, "SELECT id, project, scope, created FROM keys WHERE digest = ?",
-		digest[:]))
+	k, err = scanKey(s.sql.QueryRowContext(ctx, "SELECT id, project, scope, source, created FROM keys "+
+		"WHERE digest = ?", digest[:]))
 	if errors.Is(err, sql.ErrNoRows) {
 		return APIKey{}, false, nil
 	}
@@ -69,7 +71,7 @@ func (s *Store) FindAPIKey(ctx context.Context, digest [sha256.Size]byte) (k API
 
 func scanKey(row interface{ Scan(...any) error }) (k APIKey, err error) {
 	var created int64
-	err = row.Scan(&k.ID, &k.Project, &k.Scope, &created)
+	err = row.Scan(&k.ID, &k.Project, &k.Scope, &k.Source, &created)
 	k.Created = time.Unix(created, 0).UTC()
 	return k, err
 }

@@ -23,11 +23,11 @@ func TestAPIKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer beside.Close()
-	one, secret, err := beside.AddAPIKey(ctx, "prj_a", "read", now)
+	one, secret, err := beside.AddAPIKey(ctx, "prj_a", "read", "", now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, other, err := beside.AddAPIKey(ctx, "prj_b", "admin", now.Add(time.Second))
+	two, other, err := beside.AddAPIKey(ctx, "prj_b", "admin", "", now.Add(time.Second))
 	if err != nil || secret == other || !strings.HasPrefix(secret, keyPrefix) || len(secret) < 40 {
 		t.Errorf("%q, %q, %v", secret, other, err)
 	}

@@ -56,11 +56,25 @@ CREATE TABLE sources (
   possibly_lost INTEGER NOT NULL,
   lines         TEXT NOT NULL
 ) STRICT;
+-- ids of bodies and requests that were pushed, 8 bytes each. at: Unix seconds of the commit
+CREATE TABLE pushed (
+  generation INTEGER NOT NULL,
+  at         INTEGER NOT NULL,
+  ids        BLOB NOT NULL
+) STRICT;
+CREATE INDEX pushed_generations ON pushed (generation);
+-- the key of these ids: one row
+CREATE TABLE pushing (
+  id  INTEGER PRIMARY KEY CHECK (id = 1),
+  key BLOB NOT NULL
+) STRICT;
+-- source: of scope ingest, the only one that the key opens; empty: those that feed its project alone
 CREATE TABLE keys (
   id      TEXT PRIMARY KEY,
   digest  BLOB NOT NULL UNIQUE,
   project TEXT NOT NULL,
   scope   TEXT NOT NULL,
+  source  TEXT NOT NULL,
   created INTEGER NOT NULL
 ) STRICT;
 -- the last mark of the clock, in Unix seconds: one row. since: 0 without a stop

@@ -153,15 +153,17 @@ type writer struct {
 	ends    [sections]int64
 	section int
 	page    int32 // the last of this stripe
+	sync    bool  // before it is closed
 	err     error
 }
 
-func newWriter(dir string, number int64) (*writer, error) {
-	f, err := os.OpenFile(filepath.Join(dir, segmentDir, segmentName(number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (s *Store) newWriter(number int64) (*writer, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, segmentDir, segmentName(number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{file: f, out: bufio.NewWriterSize(f, maxBlock), block: make([]byte, 0, maxBlock)}, nil
+	return &writer{file: f, out: bufio.NewWriterSize(f, maxBlock), block: make([]byte, 0, maxBlock),
+		sync: !s.temporary}, nil
 }
 
 // flush ends a block.
@@ -262,8 +264,11 @@ func (w *writer) close(day analytics.Date) (size int64, err error) {
 	foot = binary.LittleEndian.AppendUint32(foot, crc32.Checksum(foot, table32))
 	w.put(append(foot, magic...))
 	err = errors.Join(w.err, w.out.Flush())
+	if err == nil && w.sync {
+		err = w.file.Sync()
+	}
 	if err == nil {
-		err = errors.Join(w.file.Sync(), os.Chtimes(w.file.Name(), day.Time(), day.Time()))
+		err = os.Chtimes(w.file.Name(), day.Time(), day.Time())
 	}
 	err = errors.Join(err, w.file.Close())
 	if err != nil {

@@ -80,6 +80,9 @@ type Store struct {
 	naming sync.Mutex
 	names  []string // paths of pages, by number; nil: not known
 
+	// temporary: nothing of it is to survive the process, so that nothing waits for the disk, and no key is written.
+	temporary bool
+
 	// at is called before and after each durable step. An error of it is that of the step. Only tests set it.
 	at func(step string) error
 }
@@ -126,50 +129,55 @@ func (s *Store) addPages(ctx context.Context, added []Page) ([]string, error) {
 
 // Open opens the site in dir to collect: it creates what is missing, and removes what a process that
 // died has left. Only one process can. Close it.
-func Open(dir string) (*Store, error) {
-	s, err := open(dir)
-	if err != nil {
+func Open(dir string) (*Store, error) { return openTo(dir, &Store{dir: dir}) }
+
+// OpenTemporary opens a site in an empty dir, which its caller removes after Close. A process that is killed leaves facts
+// there whose readers nothing leads back to, since their keys are in memory alone.
+func OpenTemporary(dir string) (*Store, error) { return openTo(dir, &Store{dir: dir, temporary: true}) }
+
+func openTo(dir string, s *Store) (*Store, error) {
+	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return s, nil
 }
 
-func open(dir string) (_ *Store, err error) {
+func (s *Store) open() (err error) {
+	dir := s.dir
 	if err := durable.PrivateDir(dir); err != nil {
-		return nil, pathless(err)
+		return pathless(err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, segmentDir), 0o700); err != nil {
-		return nil, pathless(err)
+		return pathless(err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, pathless(err)
+		return pathless(err)
 	}
-	s := &Store{dir: dir, lock: lock, damaged: map[int64]bool{}, known: make(knownEvidence, manyKnown),
-		made: map[epochOf]newKey{}}
+	s.lock, s.damaged, s.known, s.made = lock, map[int64]bool{}, make(knownEvidence, manyKnown), map[epochOf]newKey{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
 	if held, err := durable.Lock(lock, durable.LockPatience); err != nil || !held {
-		return nil, errors.Join(err, ErrLocked)
+		return errors.Join(err, ErrLocked)
 	}
 	// SQLite would create it for everybody.
 	db, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, pathless(err)
+		return pathless(err)
 	}
 	if err := errors.Join(db.Close(), durable.SyncDir(dir)); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.connect(); err != nil {
-		return nil, err
+		return err
 	}
 	known, err := s.version()
 	if err == nil && known == 0 {
 		if left, _ := filepath.Glob(filepath.Join(dir, segmentDir, "*"+suffix)); len(left) > 0 {
-			return nil, fmt.Errorf("%w: it is lost, but there are facts in %s: %s", ErrUnusable, segmentDir, remedy)
+			return fmt.Errorf("%w: it is lost, but there are facts in %s: %s", ErrUnusable, segmentDir, remedy)
 		}
 		err = s.write(context.Background(), func(tx *sql.Tx) error {
 			_, err := tx.Exec(schema + "; PRAGMA user_version = " + strconv.Itoa(version))
@@ -180,17 +188,17 @@ func open(dir string) (_ *Store, err error) {
 		err = sqlite.Check(context.Background(), s.sql)
 	}
 	if err != nil {
-		return nil, unusable(err)
+		return unusable(err)
 	}
 	var last sql.NullInt64
 	if err := s.sql.QueryRow("SELECT max(seq) FROM sqlite_sequence").Scan(&last); err != nil {
-		return nil, unusable(err)
+		return unusable(err)
 	}
 	s.last.Store(last.Int64)
 	if _, err := s.paths(context.Background()); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.sweep()
+	return s.sweep()
 }
 
 // Attach opens the site in dir beside the process that collects.
@@ -213,7 +221,11 @@ func Attach(dir string) (*Store, error) {
 }
 
 func (s *Store) connect() (err error) {
-	s.sql, err = sqlite.Open(filepath.Join(s.dir, fileName), sqlite.Writing, "secure_delete(ON)")
+	pragmas := []string{"secure_delete(ON)"}
+	if s.temporary {
+		pragmas = append(pragmas, "synchronous(OFF)")
+	}
+	s.sql, err = sqlite.Open(filepath.Join(s.dir, fileName), sqlite.Writing, pragmas...)
 	return unusable(err)
 }
 

@@ -71,7 +71,7 @@ func (p *poll) list() (found [][]*candidate, problems []error) {
 	dirs := map[string]map[string]owner{} // the live logs in each directory
 	for _, isGlob := range []bool{false, true} {
 		for i, s := range p.sources {
-			if p.buckets[i] != nil || s.Where == "-" || strings.ContainsAny(s.Where, "*?[") != isGlob {
+			if !s.IsFile() || strings.ContainsAny(s.Where, "*?[") != isGlob {
 				continue
 			}
 			paths := []string{s.Where}

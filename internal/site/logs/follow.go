@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,13 +25,28 @@ import (
 type Source struct {
 	// Project is that of all lines; empty if the lines say it.
 	Project string
-	// Where is a file, a glob, - for standard input, or s3://bucket/prefix with the parameters of package filestore.
+	// Where is a file, a glob, - for standard input, s3://bucket/prefix with the parameters of package filestore, or
+	// http:NAME for lines that are pushed over HTTP.
 	Where string
+}
+
+// pushedPrefix begins a source whose lines are pushed over HTTP.
+const pushedPrefix = "http:"
+
+// pushedName is the form of its name: a part of a URL's path.
+var pushedName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Pushed returns the name of a source whose lines are pushed over HTTP.
+func (s Source) Pushed() (name string, ok bool) { return strings.CutPrefix(s.Where, pushedPrefix) }
+
+// IsFile reports whether a source is a file or a glob.
+func (s Source) IsFile() bool {
+	return s.Where != "-" && !strings.Contains(s.Where, "://") && !strings.HasPrefix(s.Where, pushedPrefix)
 }
 
 // path is Where in one spelling.
 func (s Source) path() string {
-	if s.Where == "-" || strings.Contains(s.Where, "://") {
+	if !s.IsFile() {
 		return s.Where
 	}
 	if path, err := filepath.Abs(s.Where); err == nil {
@@ -50,6 +66,7 @@ func ParseSources(text string) (sources []Source, err error) {
 			s = Source{project, where}
 		}
 		_, globErr := filepath.Match(s.Where, "")
+		name, isPushed := s.Pushed()
 		switch scheme, _, isURL := strings.Cut(s.Where, "://"); {
 		case s.Where == "":
 			return nil, fmt.Errorf("%.80q: has no source after the =: want project=/var/log/nginx/access.log", item)
@@ -60,7 +77,9 @@ func ParseSources(text string) (sources []Source, err error) {
 				return nil, err
 			}
 		case isURL:
-			return nil, fmt.Errorf("%.80q: want a file, a glob, - or s3://bucket/prefix", s.Where)
+			return nil, fmt.Errorf("%.80q: want a file, a glob, -, s3://bucket/prefix or http:NAME", s.Where)
+		case isPushed && !pushedName.MatchString(name):
+			return nil, fmt.Errorf("%.80q: want http:NAME with 1 to 64 letters, digits, - or _", s.Where)
 		case globErr != nil:
 			return nil, fmt.Errorf("%.80q: is no glob: every [ needs its ]", s.Where)
 		}

@@ -277,7 +277,7 @@ func (p *Parser) parseJSON(line []byte, into *Line, depth int) error {
 	}
 	o := &p.json
 	err := o.parse(line, into)
-	p.Form = o.form()
+	p.Form, into.ID = o.form(), o.id
 	switch {
 	case err != nil && !errors.Is(err, errRequest) && !errors.Is(err, errTime):
 		return err

@@ -28,7 +28,7 @@ var jsonForms = []struct{ name, keys string }{
 	{"cloudflare", `time=EdgeStartTimestamp client=ClientIP host=ClientRequestHost method=ClientRequestMethod
 		path=ClientRequestURI path=ClientRequestPath? status=EdgeResponseStatus agent=ClientRequestUserAgent
 		accept=RequestHeaders.accept type=EdgeResponseContentType source=ClientRequestSource
-		referrer=ClientRequestReferer bytes=EdgeResponseBytes`},
+		referrer=ClientRequestReferer bytes=EdgeResponseBytes id=RayID`},
 	{"nginx", `time=time_iso8601 time=time_local time=msec time=time time=@timestamp client=remote_addr
 		peer=realip_remote_addr forwarded=http_x_forwarded_for forwarded=proxy_add_x_forwarded_for host=http_host
 		host=host? host=server_name? method=request_method path=request_uri path=uri? request=request status=status
@@ -64,7 +64,7 @@ var jsonForms = []struct{ name, keys string }{
 	{"json", `time=ts time=datetime? client=clientIp? client=clientip? client=remoteAddr? client=remoteAddress?
 		client=remoteIp? host=vhost? method=http_method? method=requestMethod? path=requestUri? status=statusCode?
 		agent=userAgent? agent=ua? accept=accept? type=contentType? reader=visitor kind=kind referrer=referer? bytes=bytes?
-		mode=sec_fetch_mode?`},
+		mode=sec_fetch_mode? id=request_id`},
 	// Lines in lines: of Docker, Fluent Bit, journald, Logstash, Google.
 	{"", `line=log stream=stream line=message line=MESSAGE line=textPayload time=__REALTIME_TIMESTAMP?`},
 }

@@ -36,6 +36,8 @@ type Line struct {
 
 	// RequestID is that of the request, where several lines may be of one: Vercel writes one a message.
 	RequestID []byte
+	// ID is the id that the host has given the request; it tells a line that is sent again from another one.
+	ID []byte
 
 	// An event names what other lines are asked for.
 	Event   []byte // of the platform: docs.content.view or docs.content.md.view

@@ -73,7 +73,7 @@ func (p *poll) find() (work []*known) {
 	}
 	all, problems := p.list()
 	for i, found := range all {
-		if p.buckets[i] != nil || p.sources[i].Where == "-" {
+		if !p.sources[i].IsFile() {
 			continue
 		}
 		p.problem(i, problems[i])

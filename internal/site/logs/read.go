@@ -81,6 +81,65 @@ func Decompress(r io.Reader) (io.Reader, error) {
 	return b, nil
 }
 
+const (
+	// unpackBuffer and unpackWindow bound the memory of a body that is unpacked.
+	unpackBuffer = 16 << 10
+	unpackWindow = 8 << 20
+)
+
+// ErrEncoding is the error of a body whose Content-Encoding, or compression, is none that Unpack knows.
+var ErrEncoding = errors.New("want gzip, zstd or identity")
+
+// Unpack returns what the body of a request with a Content-Encoding holds. A body without one may be compressed too:
+// some hosts do not say it. It takes less memory than Decompress, and reads r to its end. Close it.
+func Unpack(r io.Reader, encoding string) (io.ReadCloser, error) {
+	b := bufio.NewReaderSize(r, unpackBuffer)
+	switch encoding {
+	case "", "identity":
+		head, _ := b.Peek(5)
+		if encoding = compression(head); encoding == "" || encoding == array {
+			return io.NopCloser(b), nil
+		}
+	case "x-gzip":
+		encoding = "gzip"
+	}
+	switch encoding {
+	case "gzip":
+		return gzip.NewReader(b)
+	case "zstd":
+		d, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(unpackWindow), zstd.WithDecoderConcurrency(1),
+			zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	}
+	return nil, ErrEncoding
+}
+
+// Objects returns a text with each object of a JSON array on a line, if it is one, and else the text.
+func Objects(text io.Reader) (io.Reader, error) {
+	b := bufio.NewReaderSize(text, unpackBuffer)
+	c, err := b.ReadByte()
+	for err == nil && (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
+		c, err = b.ReadByte()
+	}
+	if err == nil {
+		err = b.UnreadByte()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	head, err := b.Peek(arrayBegin)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if compression(head) == array {
+		return &objects{in: b}, nil
+	}
+	return b, nil
+}
+
 // peek looks at the beginning of r. It waits for as few bytes as it can: r may be a stream.
 func peek(r io.Reader) (b *bufio.Reader, kind string, err error) {
 	b = bufio.NewReaderSize(r, 256<<10)

@@ -74,7 +74,7 @@ func (s *testSite) serve() {
 }
 
 func (s *testSite) addKey(project string) string {
-	_, secret, err := s.store.AddAPIKey(s.t.Context(), project, "read", s.clock())
+	_, secret, err := s.store.AddAPIKey(s.t.Context(), project, "read", "", s.clock())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -532,7 +532,7 @@ func TestKeysOfARunningService(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer beside.Close()
-	key, secret, err := beside.AddAPIKey(t.Context(), "prj_a", "admin", s.clock())
+	key, secret, err := beside.AddAPIKey(t.Context(), "prj_a", "admin", "", s.clock())
 	if err != nil {
 		t.Fatal(err)
 	}

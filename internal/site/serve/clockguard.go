@@ -103,13 +103,14 @@ func (g *clockGuard) isBehind(ctx context.Context, name string, line time.Time) 
 	return g.save(ctx, next, g.ran)
 }
 
-// bridge ends the hold after a stop if there are facts of the time between. All that the logs have was read.
-func (g *clockGuard) bridge(ctx context.Context) error {
+// bridge ends the hold after a stop if there are facts of the time between, of projects but some. All that the logs
+// have was read.
+func (g *clockGuard) bridge(ctx context.Context, but []string) error {
 	if !g.mark.Jumped || g.mark.Since.IsZero() {
 		return nil
 	}
 	from, to := analytics.DateOf(g.mark.Since), analytics.DateOf(g.mark.At)
-	days, err := g.store.FactDays(ctx, from, to)
+	days, err := g.store.FactDays(ctx, from, to, but)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -72,6 +73,13 @@ type Collector struct {
 	status []sourceStatus
 	failed error // of the last poll, or of making its views durable
 
+	pushes  chan *push
+	stopped chan struct{}  // closed when nothing is taken any more
+	stop    func()         // closes it
+	heard   []atomic.Int64 // when a body of each source was last taken, in Unix seconds
+	// idsKnown and idsDropped count the ids of what was pushed.
+	idsKnown, idsDropped atomic.Int64
+
 	tallies []count.Tally // of each source; its session guards it
 	warned  time.Time     // when logs without a line were last logged
 }
@@ -79,7 +87,9 @@ type Collector struct {
 // NewCollector returns a collector of sources into a store.
 func NewCollector(r *count.Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
 	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s,
-		clock: newClockGuard(s, o), tallies: make([]count.Tally, len(sources))}
+		clock: newClockGuard(s, o), tallies: make([]count.Tally, len(sources)),
+		pushes: make(chan *push, maxWaiting), stopped: make(chan struct{}), heard: make([]atomic.Int64, len(sources))}
+	c.stop = sync.OnceFunc(func() { close(c.stopped) })
 	for _, src := range sources {
 		c.status = append(c.status, sourceStatus{Source: facts.Source{Name: src.Where}})
 	}
@@ -100,7 +110,8 @@ func (c *Collector) Sources() (all []sourceStatus, caughtUp bool) {
 
 // Lacks returns the refusal of an answer about days of a project that end before to, if the answer could lack lines and
 // clients would take it for settled: while nothing can be made durable; until each source of the project has been read
-// once without an error; and after the newest line of a source that cannot be read now. It names no path.
+// once without an error; after the newest line of a source that cannot be read now; and more than a day after the newest
+// line of a source that is pushed. It names no path.
 func (c *Collector) Lacks(project string, to analytics.Date) error {
 	const (
 		soon, later = "5", "300" // seconds
@@ -125,9 +136,18 @@ func (c *Collector) Lacks(project string, to analytics.Date) error {
 		case !s.IsRead:
 			return api.Fail(http.StatusServiceUnavailable, "the logs are still being read after the start: "+
 				"ask again when /-/ready of the metrics address says ready").With("Retry-After", soon)
+		default:
+			if err := c.lacksPushed(i, to.Time()); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// hasPushed reports whether a source is pushed.
+func (c *Collector) hasPushed() bool {
+	return slices.ContainsFunc(c.sources, func(s logs.Source) bool { _, ok := s.Pushed(); return ok })
 }
 
 // feeds reports whether a source can have lines of a project.

@@ -8,11 +8,12 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 // tidy does what is due once the logs have been read to their ends.
 func (s *session) tidy(ctx context.Context) error {
-	if err := s.clock.bridge(ctx); err != nil {
+	if err := s.clock.bridge(ctx, s.pushedProjects()); err != nil {
 		return err
 	}
 	now, held, err := s.clock.look(ctx)
@@ -27,9 +28,20 @@ func (s *session) tidy(ctx context.Context) error {
 		sources, _ := s.Sources()
 		for _, src := range sources {
 			if src.Watermark == 0 && src.Err == "" {
+				if _, isPushed := (logs.Source{Where: src.Name}).Pushed(); isPushed {
+					s.Logger.Warn("no line was ever pushed to a source: answers of its projects are 503 until one comes; "+
+						"does its host send them?", "log", src.Name)
+					continue
+				}
 				s.Logger.Warn("no line of a log was ever read: its days are answered as days without readers; "+
 					"is the path right?", "log", src.Name)
 			}
+		}
+	}
+	if s.pushed != nil && s.pushed.rotate(now, held) {
+		s.forget = true
+		if err := s.commit(ctx); err != nil {
+			return err
 		}
 	}
 	several, err := s.store.Days(ctx)
@@ -53,8 +65,22 @@ func (s *session) tidy(ctx context.Context) error {
 // ahead, and nothing shows that it has jumped.
 func (s *session) isConfirmed(now time.Time) bool {
 	return s.clock.isSteady() || slices.ContainsFunc(s.sources, func(src facts.Source) bool {
-		return now.Unix()-src.Watermark <= int64(longestStop/time.Second)
+		_, isPushed := (logs.Source{Where: src.Name}).Pushed()
+		return !isPushed && now.Unix()-src.Watermark <= int64(longestStop/time.Second)
 	})
+}
+
+// pushedProjects are the projects that have lines that were pushed: these say nothing of the clock.
+func (s *session) pushedProjects() (all []string) {
+	for _, project := range s.projects {
+		for i, source := range s.Collector.sources {
+			if _, isPushed := source.Pushed(); isPushed && s.feeds(i, project) {
+				all = append(all, project)
+				break
+			}
+		}
+	}
+	return all
 }
 
 // oldest is the first day that is kept.
@@ -98,7 +124,7 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 		s.Logger.Info("key destroyed", "project", e.Project, "epoch", e.Epoch.From(), "days_until", e.Epoch.To())
 		s.forget = true
 		for _, w := range s.workers {
-			clear(w.keys)
+			w.readers.Forget()
 		}
 	}
 	if s.forget {

@@ -29,6 +29,9 @@ const (
 	linesTotal = iota
 	watermark
 	possiblyLost
+	pushedAt
+	idsKnown
+	idsDropped
 	logFinding
 	rangesCreated
 	epochsOpen
@@ -37,6 +40,7 @@ const (
 	answersTotal
 	countingSeconds
 	requestsTotal
+	ingestTotal
 )
 
 // Metrics are all metrics except those of the Go runtime and the process, and docgauge_build_info.
@@ -47,6 +51,12 @@ var Metrics = []metric{
 		"first.", prometheus.GaugeValue, []string{"source"}},
 	possiblyLost: {"docgauge_site_possibly_lost_total", "Times that lines of a source may have been lost: a file " +
 		"was emptied (copytruncate), cut, or replaced by another that begins alike.", prometheus.CounterValue, []string{"source"}},
+	pushedAt: {"docgauge_site_pushed_timestamp_seconds", "When a body that was pushed to a source http:NAME was last taken, " +
+		"also one without lines; absent before the first.", prometheus.GaugeValue, []string{"source"}},
+	idsKnown: {"docgauge_site_pushed_ids", "Ids of bodies and requests that were pushed in the last 24 hours, and " +
+		"count once.", prometheus.GaugeValue, nil},
+	idsDropped: {"docgauge_site_pushed_ids_dropped_total", "Ids that were forgotten before their 24 hours, because there " +
+		"were too many: what is sent again after that counts twice.", prometheus.CounterValue, nil},
 	logFinding: {"docgauge_site_log_finding", "1 if the recent lines of a source make its numbers wrong. " +
 		"The finding says why: most lines lack the user agent (user-agent) or the status (status), no line has a key of " +
 		"json:… (key), times are in the future (future), the addresses belong to a proxy (clients), another log has " +
@@ -66,6 +76,8 @@ var Metrics = []metric{
 		prometheus.CounterValue, nil},
 	requestsTotal: {"docgauge_site_requests_total", "Requests to the API, by HTTP status.",
 		prometheus.CounterValue, []string{"code"}},
+	ingestTotal: {"docgauge_site_ingest_requests_total", "Requests of hosts that push lines, by HTTP status.",
+		prometheus.CounterValue, []string{"code"}},
 }
 
 // Exposition shows metrics of a site. A scrape reads memory alone.
@@ -74,6 +86,7 @@ type Exposition struct {
 	answers   *Answers
 	rules     *count.Rules
 	requests  *prometheus.CounterVec
+	ingested  *prometheus.CounterVec
 	epochs    prometheus.Gauge
 	open      atomic.Pointer[[]facts.OpenEpoch]
 	descs     []*prometheus.Desc
@@ -81,9 +94,11 @@ type Exposition struct {
 
 // NewExposition returns the metrics of a site.
 func NewExposition(c *Collector, a *Answers, r *count.Rules) *Exposition {
-	e := &Exposition{collector: c, answers: a, rules: r,
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metrics[requestsTotal].Name,
-			Help: Metrics[requestsTotal].Help}, Metrics[requestsTotal].Labels),
+	counter := func(m metric) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+	}
+	e := &Exposition{collector: c, answers: a, rules: r, requests: counter(Metrics[requestsTotal]),
+		ingested: counter(Metrics[ingestTotal]),
 		epochs: prometheus.NewGauge(prometheus.GaugeOpts{Name: Metrics[epochsOpen].Name,
 			Help: Metrics[epochsOpen].Help}),
 	}
@@ -96,7 +111,7 @@ func NewExposition(c *Collector, a *Answers, r *count.Rules) *Exposition {
 // Handler serves the metrics.
 func (e *Exposition) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e, e.requests, e.epochs, version.NewCollector("docgauge"), collectors.NewGoCollector(),
+	registry.MustRegister(e, e.requests, e.ingested, e.epochs, version.NewCollector("docgauge"), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
@@ -104,6 +119,11 @@ func (e *Exposition) Handler() http.Handler {
 // Count counts the requests to a handler.
 func (e *Exposition) Count(next http.Handler) http.Handler {
 	return promhttp.InstrumentHandlerCounter(e.requests, next)
+}
+
+// CountIngest counts the requests to a handler of lines that are pushed.
+func (e *Exposition) CountIngest(next http.Handler) http.Handler {
+	return promhttp.InstrumentHandlerCounter(e.ingested, next)
 }
 
 // Watch keeps up what a scrape must not ask the database for, until ctx ends.
@@ -122,7 +142,7 @@ func (e *Exposition) Watch(ctx context.Context, s *facts.Store) {
 // Describe is for the registry.
 func (e *Exposition) Describe(to chan<- *prometheus.Desc) {
 	for i, d := range e.descs {
-		if i != epochsOpen && i != requestsTotal {
+		if i != epochsOpen && i != requestsTotal && i != ingestTotal {
 			to <- d
 		}
 	}
@@ -134,7 +154,10 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(e.descs[family], Metrics[family].Type, value, labels...)
 	}
 	sources, _ := e.collector.Sources()
-	for _, s := range sources {
+	for i, s := range sources {
+		if at := e.collector.heard[i].Load(); at > 0 {
+			emit(pushedAt, float64(at), s.Name)
+		}
 		for result, n := range s.Lines {
 			emit(linesTotal, float64(n), s.Name, result)
 		}
@@ -150,6 +173,8 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 			emit(logFinding, is, s.Name, name)
 		}
 	}
+	emit(idsKnown, float64(e.collector.idsKnown.Load()))
+	emit(idsDropped, float64(e.collector.idsDropped.Load()))
 	for _, l := range e.rules.Ranges() {
 		emit(rangesCreated, float64(l.Created.Unix()), l.Name)
 	}

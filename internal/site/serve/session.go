@@ -36,6 +36,10 @@ type session struct {
 
 	taken int // bytes of lines, in this poll
 
+	pushed   *pushedIDs // nil if no source is pushed
+	group    []*push    // bodies that are being taken
+	lastPush time.Time
+
 	// The batch that workers add to.
 	batch   facts.Batch
 	changed map[int]bool // sources
@@ -58,23 +62,16 @@ type job struct {
 	key    string // of the file
 	name   string
 	chunk  logs.Lines
+	push   *push // the body that has the lines; nil: a log has them
 }
 
 // worker makes views, for one goroutine.
 type worker struct {
 	*session
-	viewer *count.Viewer
-	parser *logs.Parser
-	keys   map[projectMonth]*epochKeys
+	viewer  *count.Viewer
+	parser  *logs.Parser
+	readers *facts.Identifier
 }
-
-type projectMonth struct {
-	project int32
-	month   facts.Epoch
-}
-
-// epochKeys are the keys of the two epochs with a month; nil once it is closed.
-type epochKeys struct{ previous, current facts.Hash }
 
 func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	r, err := c.store.Resume(ctx)
@@ -96,13 +93,18 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		}
 	}
 	s.show()
+	if s.hasPushed() {
+		if s.pushed, err = s.newPushedIDs(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s.follower, err = logs.NewFollower(c.sources, r.Positions, logs.FollowOptions{Stdin: c.Stdin, Now: c.Now})
 	if err != nil {
 		return nil, err
 	}
 	for range runtime.GOMAXPROCS(0) {
 		v := count.NewViewer(s.rules, s.words, 0, 0)
-		w := &worker{s, v, s.rules.Parser(), map[projectMonth]*epochKeys{}}
+		w := &worker{s, v, s.rules.Parser(), s.store.NewIdentifier(s.projects, s.Now)}
 		v.Several, v.All, v.Sources = len(s.projects) > 1, true, true
 		v.Identify, v.Repeats = w.inEpochs, s.repeats
 		s.workers = append(s.workers, w)
@@ -112,30 +114,20 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 
 // inEpochs gives a view its reader's ids in the two epochs that have its month.
 func (w *worker) inEpochs(out *facts.View, who []byte) count.Reason {
-	month := projectMonth{out.Project, facts.EpochOf(out.Day)}
-	k, known := w.keys[month]
-	if !known {
-		keys, open, err := w.store.Keys(context.Background(), w.projects[month.project], month.month, w.Now())
-		if err != nil {
-			w.locked.Lock()
-			w.failed = cmp.Or(w.failed, err) // the batch is lost
-			w.locked.Unlock()
-			return count.Late
-		}
-		if open {
-			k = &epochKeys{facts.NewHash(keys[0]), facts.NewHash(keys[1])}
-		}
-		w.keys[month] = k
+	open, err := w.readers.Identify(out, who)
+	if err != nil {
+		w.locked.Lock()
+		w.failed = cmp.Or(w.failed, err) // the batch is lost
+		w.locked.Unlock()
 	}
-	if k == nil {
+	if !open {
 		return count.Late
 	}
-	out.Readers = [2]uint64{k.previous.ID(who), k.current.ID(who)}
 	return ""
 }
 
-// poll reads what is new in the logs and makes it durable.
-func (s *session) poll(ctx context.Context) error {
+// begin says which lines count from here on.
+func (s *session) begin(ctx context.Context) error {
 	// Keys that must not exist any more are destroyed before a line is read: the machine may have slept.
 	if err := s.closeEpochs(ctx, false); err != nil {
 		return err
@@ -148,12 +140,19 @@ func (s *session) poll(ctx context.Context) error {
 	if s.Retention > 0 && !held && s.isConfirmed(now) {
 		from = s.oldest(now).Time().Unix()
 	}
-	s.jobs = make(chan job)
-	var running sync.WaitGroup
 	s.future = (analytics.DateOf(now) + 2).Time() // clocks differ by less than a day
 	for _, w := range s.workers {
 		w.viewer.From, w.viewer.To, w.viewer.Future = from, s.future.Unix(), s.future.Unix()
 		w.viewer.ShownFrom = from
+	}
+	return nil
+}
+
+// work runs do, which sends jobs to the workers.
+func (s *session) work(do func()) {
+	s.jobs = make(chan job)
+	var running sync.WaitGroup
+	for _, w := range s.workers {
 		running.Go(func() {
 			for j := range s.jobs {
 				w.run(j)
@@ -161,17 +160,28 @@ func (s *session) poll(ctx context.Context) error {
 			}
 		})
 	}
-	var stopped error // the cause that ended the poll, if it was no log
-	err = s.follower.Poll(ctx, func(c logs.Chunk) error {
-		err := s.take(ctx, c)
-		if errors.Is(err, logs.ErrWait) {
-			return err
-		}
-		stopped = cmp.Or(err, context.Cause(ctx))
-		return stopped
-	})
+	do()
 	close(s.jobs)
 	running.Wait()
+}
+
+// poll reads what is new in the logs and makes it durable.
+func (s *session) poll(ctx context.Context) error {
+	err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	var stopped error // the cause that ended the poll, if it was no log
+	s.work(func() {
+		err = s.follower.Poll(ctx, func(c logs.Chunk) error {
+			err := s.take(ctx, c)
+			if errors.Is(err, logs.ErrWait) {
+				return err
+			}
+			stopped = cmp.Or(err, context.Cause(ctx))
+			return stopped
+		})
+	})
 	if s.failed != nil || stopped != nil && ctx.Err() == nil {
 		return cmp.Or(s.failed, stopped)
 	}
@@ -234,7 +244,13 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	}
 	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
-		s.jobs <- job{c.Source, c.Key, c.Name, c.Lines}
+		s.jobs <- job{source: c.Source, key: c.Key, name: c.Name, chunk: c.Lines}
+	}
+	if s.pushed != nil && s.Now().Sub(s.lastPush) >= pushInterval {
+		if p := s.waiting(); p != nil {
+			s.pending.Wait()
+			return s.takePushes(ctx, p)
+		}
 	}
 	if !full {
 		return nil
@@ -279,6 +295,16 @@ func (w *worker) run(j job) {
 	if project := w.Collector.sources[j.source].Project; project != "" {
 		w.viewer.Fixed = int32(slices.Index(w.projects, project))
 	}
+	w.viewer.Pushed = nil
+	if j.push != nil {
+		w.viewer.Pushed = func(id []byte, missed bool) bool {
+			kind := viewID
+			if missed {
+				kind = missID
+			}
+			return w.pushed.add(w.pushed.id(j.key, kind, id))
+		}
+	}
 	b := w.viewer.Batch(w.parser, j.chunk)
 	j.chunk.Free()
 	w.locked.Lock()
@@ -299,11 +325,17 @@ func (w *worker) run(j job) {
 		src.Lines[string(why)] += int64(n)
 	}
 	w.changed[j.source] = true
+	shown := "masked"
+	if p := j.push; p != nil {
+		shown = "lengths"
+		p.taken.Lines, p.taken.Views = p.taken.Lines+b.Lines, p.taken.Views+len(b.Views)
+		p.taken.Unparsed, p.nameless = p.taken.Unparsed+b.LeftOut[count.Unparsed], p.nameless+b.Nameless
+	}
 	if b.Bad != nil && !w.unparsed[j.source] {
 		w.unparsed[j.source] = true
 		w.Logger.Warn("a line is not of the log's format; the next ones are only counted", "log", j.name,
 			"line", b.Bad.Line,
-			"rule", b.Bad.Rule, "masked", b.Bad.Text)
+			"rule", b.Bad.Rule, shown, b.Bad.Text)
 	}
 	b.Free()
 }
@@ -319,13 +351,20 @@ func (s *session) commit(ctx context.Context) error {
 	for i := range s.changed {
 		b.Sources = append(b.Sources, s.sources[i])
 	}
-	if len(b.Views)+len(b.Shown)+len(b.Positions)+len(b.Sources) == 0 {
+	now := s.Now()
+	if s.pushed != nil {
+		s.pushed.addTo(&b, now)
+	}
+	if len(b.Views)+len(b.Shown)+len(b.Positions)+len(b.Sources) == 0 && b.Forgotten == 0 {
 		return nil
 	}
 	if err := s.store.Commit(ctx, b); err != nil {
 		return err
 	}
-	now := s.Now()
+	if s.pushed != nil {
+		s.pushed.kept()
+		s.answer(nil)
+	}
 	for i := range b.Views {
 		if i == 0 || b.Views[i].Day != b.Views[i-1].Day {
 			s.touched[b.Views[i].Day] = now
@@ -375,8 +414,9 @@ func (s *session) unlessDamaged(err error) error {
 	return nil
 }
 
-// Run collects until ctx ends. After an error it tries again: the logs keep their lines.
+// Run collects until ctx ends. After an error it tries again: the logs, and who pushes, keep their lines.
 func (c *Collector) Run(ctx context.Context) error {
+	defer c.stop()
 	pause := c.Every
 	for ctx.Err() == nil {
 		err := c.session(ctx, func() { pause = c.Every })
@@ -394,12 +434,18 @@ func (c *Collector) Run(ctx context.Context) error {
 }
 
 // session collects until ctx ends or something cannot be written.
-func (c *Collector) session(ctx context.Context, worked func()) error {
+func (c *Collector) session(ctx context.Context, worked func()) (err error) {
 	s, err := c.newSession(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.follower.Close() //nolint:errcheck // it was only read
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			s.setResult(err) // before a body is sent again
+		}
+		s.answer(err)
+	}()
 	for {
 		if err := s.poll(ctx); err != nil {
 			return err
@@ -410,7 +456,9 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 		c.setResult(nil)
 		worked()
 		if s.taken < busyBytes {
-			_ = clock.Sleep(ctx, c.Every) // or until ctx ends
+			if err := s.rest(ctx); err != nil {
+				return err
+			}
 		}
 		s.taken = 0
 		if err := context.Cause(ctx); err != nil {

@@ -39,10 +39,13 @@ function chart(figure) {
       marks[1].textContent = short(p.now / p.per / 2) + p.unit;
     }
     for (const svg of flat) svg.setAttribute("viewBox", box(0, data.height));
-    const n = to - from > 7 ? 6 : to - from;
-    dates.replaceChildren(...Array.from({ length: n }, (_, k) => {
-      const tick = document.createElement("span");
-      tick.textContent = data.ticks[from + Math.floor((2 * k + 1) * (to - from) / (2 * n))];
+    const n = to - from, step = Math.ceil(n / data.most), named = Math.floor(n / step);
+    const first = from + Math.floor((n - 1 - (named - 1) * step) / 2);
+    dates.replaceChildren(...Array.from({ length: named }, (_, k) => {
+      const tick = document.createElementNS("http://www.w3.org/2000/svg", "text"), i = first + k * step;
+      tick.textContent = data.ticks[i];
+      tick.setAttribute("x", place(i));
+      tick.setAttribute("y", 12);
       return tick;
     }));
     for (const b of figure.querySelectorAll("[data-zoom]")) {
@@ -87,7 +90,7 @@ function chart(figure) {
   function words(i) {
     const text = (tag, s, name) => Object.assign(document.createElement(tag), { textContent: s, className: name || "" });
     const out = [text("b", data.days[i])];
-    for (const [s, name] of [["total", "Total"], ["human", "Human"], ["ai", "AI"], ["both", "Both"]])
+    for (const [s, name] of [["total", "Total"], ["human", "Human"], ["ai", "AI"], ["both", "Person and AI"]])
       if (data[s][i] !== null) out.push(text("span", name, s === "human" || s === "ai" ? s : ""), text("span", data[s][i].toLocaleString("en")));
     if (data.share[i] !== null) out.push(text("span", "AI share", "ai"), text("span", (data.share[i] / 10).toFixed(1) + "%"));
     out.push(text("em", data.states[i]));

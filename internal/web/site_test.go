@@ -73,46 +73,55 @@ func visit(t *testing.T, l http.Handler, target string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestLive: a view shows the numbers of the snapshot and the pages that were read for
+// TestNewest: a view of the newest window shows the numbers of the snapshot and the pages that were read for
 // it, and reads nothing itself; only a new reading is read again.
-func TestLive(t *testing.T) {
+func TestNewest(t *testing.T) {
 	var s *view.Snapshot
-	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
-	if code, body := visit(t, l, "/report"); code != http.StatusServiceUnavailable ||
-		!strings.Contains(seen(body), "No numbers yet") {
-		t.Error(code, body)
+	site := &web.Site{Current: func() *view.Snapshot { return s }, Version: "v1",
+		Archive: func(func(sinks.Sink) error) error { t.Error("a view asks the archive"); return nil }}
+	pages := site.Handlers()
+	for _, path := range []string{"/", "/report", "/jobs"} {
+		if code, body := visit(t, pages[path], path); code != http.StatusServiceUnavailable ||
+			!strings.Contains(seen(body), "No numbers yet") {
+			t.Error(path, code, body)
+		}
 	}
 	var memory *sinktest.Memory
 	s, memory = liveSnapshot()
-	code, body := visit(t, l, "/report")
+	code, body := visit(t, pages["/"], "/")
 	text := seen(body)
 	if code != http.StatusOK || strings.Contains(text, "compared with") ||
 		!strings.Contains(text, "not been read from a sink yet") {
 		t.Errorf("%d, and pages that were not read", code)
 	}
-	wants(t, text, "Documentation readers of Product docs", "Status page developer-hub", "later.md pending", "#431",
+	wants(t, text, "Readers Pages Jobs Status", "Product docs Product docs developer-hub Day Week Month 28 days",
 		commas(s.Projects[0].Grids[1].Newest.Totals.Total)+" readers during 28 Sep – 4 Oct 2026",
+		"Up to date , 1 problem. The last successful export ended just now . Status")
+	_, file := visit(t, pages["/report"], "/report")
+	wants(t, seen(file), "Documentation readers of Product docs", "later.md pending", "#431",
 		"The newest export started just now and succeeded .")
 
 	sink := &counting{Sink: memory}
 	refresh := func() error {
 		next := *s
 		s = &next
-		return l.Refresh(t.Context(), s, []sinks.Sink{sink})
+		return site.Refresh(t.Context(), s, []sinks.Sink{sink})
 	}
 	must(t, refresh())
 	read := sink.windows
 	for range 3 {
-		_, body = visit(t, l, "/report?project=docs-main")
+		_, body = visit(t, pages["/"], "/?project=docs-main")
+		_, file = visit(t, pages["/report"], "/report?project=docs-main&window=week")
 	}
-	text = seen(body)
-	wants(t, text, "compared with 21–27 Sep 2026", "/new", "Vanished 1 page with readers in 21–27 Sep 2026",
-		"/old")
-	if strings.Contains(body, "/srv/prompts") {
-		t.Error("the page has a path of the machine")
+	for _, body := range []string{body, file} {
+		wants(t, seen(body), "compared with 21–27 Sep 2026", "/new",
+			"Vanished 1 page with readers in 21–27 Sep 2026", "/old")
+		if strings.Contains(body, "/srv/prompts") {
+			t.Error("the page has a path of the machine")
+		}
 	}
-	if _, body = visit(t, l, "/report?project=developer-hub"); strings.Contains(body, "#431") ||
-		!strings.Contains(body, `href="report?project=docs-main"`) {
+	if _, body = visit(t, pages["/jobs"], "/jobs?project=developer-hub"); strings.Contains(body, "#431") ||
+		!strings.Contains(body, `href="jobs?project=docs-main"`) {
 		t.Error("the second project has jobs of the first, or no link to it")
 	}
 	must(t, refresh())
@@ -126,42 +135,23 @@ func TestLive(t *testing.T) {
 	s.Projects[0].Grids[1].Cells[len(s.Projects[0].Grids[1].Cells)-1].Revision = &next
 	s.Projects[0].Grids[1].Count()
 	must(t, refresh())
-	if _, body = visit(t, l, "/report"); strings.Contains(seen(body), "compared with 21–27 Sep 2026") {
+	if _, body = visit(t, pages["/"], "/"); strings.Contains(seen(body), "compared with 21–27 Sep 2026") {
 		t.Error("pages of one reading beside the numbers of another")
 	}
 	memory.Put(next, rows(next, "/newer"), nil)
 	must(t, refresh())
-	_, body = visit(t, l, "/report")
+	_, body = visit(t, pages["/"], "/")
 	wants(t, body, "/newer", "/old")
 }
 
-// TestLiveProjects: only projects that are there have a report, and no text of a query is
-// shown.
-func TestLiveProjects(t *testing.T) {
-	s, _ := liveSnapshot()
-	s.Projects = append(s.Projects, view.Project{ID: "new"})
-	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
-	if code, body := visit(t, l, "/report?project=new"); code != http.StatusOK ||
-		strings.Contains(body, "Pages of the newest") {
-		t.Errorf("a project without windows: %d %s", code, seen(body))
-	}
-	for _, query := range []string{"nobody", "%3Cscript%3Ealert(1)%3C/script%3E", "docs-main/"} {
-		code, body := visit(t, l, "/report?project="+query)
-		if code != http.StatusNotFound || strings.Contains(body, "alert") ||
-			!strings.Contains(body, "no such project") {
-			t.Errorf("%s: %d %s", query, code, seen(body))
-		}
-	}
-}
-
-// TestLiveSinks: where one sink fails the next is read.
-func TestLiveSinks(t *testing.T) {
+// TestSinks: where one sink fails the next is read.
+func TestSinks(t *testing.T) {
 	s, memory := liveSnapshot()
-	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
-	must(t, l.Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory(), memory}))
-	_, body := visit(t, l, "/report")
+	site := &web.Site{Current: func() *view.Snapshot { return s }, Version: "v1"}
+	must(t, site.Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory(), memory}))
+	_, body := visit(t, site.Handlers()["/"], "/")
 	wants(t, seen(body), "compared with 21–27 Sep 2026")
-	if err := web.NewLiveReport(nil, "").Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory()}); err == nil ||
+	if err := new(web.Site).Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory()}); err == nil ||
 		!strings.Contains(err.Error(), "docs-main week") {
 		t.Errorf("no sink has the pages: %v", err)
 	}
