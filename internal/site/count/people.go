@@ -115,7 +115,11 @@ func (c *counting) browsers(negotiation func(agent int32) Negotiation) (all []ag
 			row = &browser
 		}
 		row.Visitors++
-		row.sums.add(c.people[reader])
+		if c.ByAgent {
+			row.sums.add(c.people[reader])
+		} else {
+			row.Requests += int(c.byPerson[reader])
+		}
 	}
 	for _, row := range []agentReaders{browser, unconfirmed, unnamed} {
 		if row.Visitors > 0 {
