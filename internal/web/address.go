@@ -308,9 +308,8 @@ type tab struct {
 // navigation leads from a page to the others of its server that have something to show. The address can be nil.
 func navigation(s *view.Snapshot, page string, a *address) (out []tab) {
 	agents := s != nil && slices.ContainsFunc(s.Projects, func(p view.Project) bool {
-		return (a == nil || a.project.ID == "" || a.project.ID == p.ID) && slices.ContainsFunc(p.Others, func(g view.Grid) bool {
-			return g.Report == analytics.AgentsReport && g.Newest != nil
-		})
+		read := func(g view.Grid) bool { return g.Report == analytics.AgentsReport && g.Newest != nil }
+		return (a == nil || a.project.ID == "" || a.project.ID == p.ID) && slices.ContainsFunc(p.Others, read)
 	})
 	jobs := s != nil && (s.Queue != nil || len(s.Outcomes.Merges) > 0)
 	for _, t := range []struct {
@@ -395,7 +394,8 @@ func (a *address) picker() *picker {
 			p.Compared = append(p.Compared, tab{"A year before", a.with("compare", "year"), a.against.Year})
 		}
 		if a.against.Windows > 0 {
-			p.Compared = append(p.Compared, tab{view.Days(g, a.against.window(g, now.Window)), a.with("compare", a.against.String()), true})
+			before := view.Days(g, a.against.window(g, now.Window))
+			p.Compared = append(p.Compared, tab{before, a.with("compare", a.against.String()), true})
 		}
 	}
 	return p
@@ -413,7 +413,8 @@ func ParseComparison(text string) (c Comparison, err error) {
 		return Comparison{Year: true}, nil
 	}
 	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
-		return Comparison{}, fmt.Errorf("compare %.40q: want previous, year, or a number of windows from 1 to %d", text, maxCompared)
+		return Comparison{}, fmt.Errorf("compare %.40q: want previous, year, or a number of windows from 1 to %d", text,
+			maxCompared)
 	}
 	return c, nil
 }

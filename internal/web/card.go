@@ -143,7 +143,8 @@ func figuresOf(c *card, agents *query.AgentsReport) []figure {
 		readers.Change, people.Change, ai.Change = &c.Changes[0], c.Changes[0].Human, c.Changes[0].AI
 	}
 	if agents != nil && agents.People != nil {
-		people.Note = format.Commas(agents.People.Confirmed) + " confirmed to " + format.Commas(agents.People.Claimed) + " claimed"
+		p := agents.People
+		people.Note = format.Commas(p.Confirmed) + " confirmed to " + format.Commas(p.Claimed) + " claimed"
 	}
 	out := []figure{readers, people, ai}
 	if agents != nil && agents.AIRequests != nil {

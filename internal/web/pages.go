@@ -62,12 +62,12 @@ type pagesPage struct {
 
 func (h *pagesHandler) answer(r *http.Request) (rendered, error) {
 	s := h.site.Current()
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err == nil && values.Get("prefix") == "" { // an empty field of the form
+	raw := r.URL.RawQuery
+	if values, err := url.ParseQuery(raw); err == nil && values.Get("prefix") == "" { // an empty field of the form
 		values.Del("prefix")
-		r.URL.RawQuery = values.Encode()
+		raw = values.Encode()
 	}
-	a, q, err := readAddress(s, atPages, r.URL.RawQuery, analytics.VisitorsReport, "list", "by", "prefix", "offset")
+	a, q, err := readAddress(s, atPages, raw, analytics.VisitorsReport, "list", "by", "prefix", "offset")
 	if err != nil {
 		return refusal(a, err, h.site.Version)
 	}

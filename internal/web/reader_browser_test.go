@@ -367,7 +367,7 @@ func TestBrowserRefreshChart(t *testing.T) {
 	engines.EvalEqual(t, tab, []any{"true", 1}, `[`+hidden+`, document.querySelectorAll(".tip").length]`)
 }
 
-// TestBrowserWithoutScript: everything can be read, and lists unfold.
+// TestBrowserWithoutScript: everything can be read, lists unfold, and any window can be chosen.
 func TestBrowserWithoutScript(t *testing.T) {
 	here := openSite(t)
 	for _, path := range []string{"/", "/status"} {
@@ -382,5 +382,13 @@ func TestBrowserWithoutScript(t *testing.T) {
 		}
 		engines.EvalEqual(t, tab, 0, `Array.from(document.querySelectorAll(".refresh, .filter, thead button"))
 			.filter(e => e.checkVisibility()).length`)
+	}
+	for _, path := range []string{"/", "/page"} {
+		tab := here.open(t, path, engines.View{Width: 1000, Height: 900, NoScript: true})
+		must(t, tab.Eval(t.Context(), `document.querySelector("#at").selectedIndex = 1`, nil))
+		engines.Click(t, tab, `document.querySelector(".steps button")`)
+		engines.EvalBecomes(t, tab, []string{path, "2026-09-27"},
+			`[location.pathname, new URLSearchParams(location.search).get("at")]`)
+		engines.EvalEqual(t, tab, true, `document.body.textContent.includes("21–27 Sep 2026")`)
 	}
 }
