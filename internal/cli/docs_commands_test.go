@@ -215,12 +215,22 @@ func TestDocumentedLinks(t *testing.T) {
 	}
 }
 
-// TestDocumentationIndex holds that README.md stays short, that every page can be reached from the
-// index, and that only install.md speaks of what has been published.
+// TestDocumentationIndex holds that README.md stays short, that the index leads to what people ask for, that every
+// page can be reached from it, and that only install.md speaks of what has been published.
 func TestDocumentationIndex(t *testing.T) {
 	pages := documentation(t)
 	if words := len(strings.Fields(pages["README.md"])); words > 900 {
 		t.Errorf("README.md has %d words: at most 900", words)
+	}
+	// What newcomers asked for and did not find.
+	for _, word := range []string{
+		"install", "upgrade", "GitHub Pages", "Netlify", "Vercel", "which assistant reads which page", "Cloudflare",
+		"base URL", "BigQuery", "Snowflake", "Metabase", "Looker", "stored of persons", "two organisations", "pods",
+		"GoAccess", "Matomo", "Plausible", "AI Crawl Control", "GitBook",
+	} {
+		if !strings.Contains(pages["docs/README.md"], word) {
+			t.Errorf("docs/README.md does not lead to %q", word)
+		}
 	}
 	reached := map[string]bool{}
 	for todo := []string{"docs/README.md"}; len(todo) > 0; todo = todo[1:] {

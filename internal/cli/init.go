@@ -37,8 +37,8 @@ key must then be in a file that --api-key-file names, and --dir is the service's
 own: /var/lib/docgauge for docgauge.env, /var/lib/docgauge-NAME for NAME.env.
 
 It asks for settings without a flag: the base URL, the admin key (which is not
-shown), and the projects. If standard input is not a terminal, all flags are
-needed.
+shown), the projects, and their names for people. If standard input is not a
+terminal, the flags are needed, but for the names.
 
 Each project is then tried with one request, which counts against the quota. On
 a terminal, init asks again for what failed. Until all is well nothing is
@@ -49,8 +49,11 @@ first export; on a terminal, or with --export, it reads the first numbers.
 Your own site has no platform, but access logs. With --site-logs, or the answer
 "site" to the question for the base URL, init reads the beginning and the end of
 the logs, says which format they have, and writes two files: that of docgauge
-site serve, and that of the export with a key that it makes. It asks for the
-hosts of the site, if the log has several, and for the directory of the facts.
+site serve, and that of the export with a key that it makes. The export begins
+with the first day of the logs, and has all reports. init asks for the hosts of
+the site, if the log has several, or proposes one that its links show, for the
+directory of the facts, for how people are counted, and for a name. With
+--no-check it reads the logs, but writes the files whatever is in them.
 Variables DOCGAUGE_SITE_… of the environment are written too.`,
 		Example: `  docgauge init
   docgauge init --base-url https://api.example.com --projects prj_a,prj_b \
@@ -74,6 +77,7 @@ Variables DOCGAUGE_SITE_… of the environment are written too.`,
 	f := cmd.Flags()
 	f.StringVar(&o.BaseURL, "base-url", "", "base URL of the service, like https://api.example.com")
 	f.StringVar(&o.Projects, "projects", "", "comma-separated project ids")
+	f.StringVar(&o.Names, "project-names", "", "comma-separated `names` for people, like prj_a=Product docs")
 	f.StringVar(&o.KeyFile, "api-key-file", "", "file that holds the admin key; the settings name it")
 	f.BoolVar(&o.KeyOnStdin, "api-key-stdin", false, "read the admin key from standard input")
 	f.StringVar(&o.Dir, "dir", "", "directory for state and data (default: this directory)")
@@ -107,6 +111,20 @@ func (a *Program) init(ctx context.Context, o setup.Options, in io.Reader) (err 
 	text, c, err := t.run(ctx)
 	if err != nil {
 		return err
+	}
+	if terminal != nil && o.Names == "" {
+		err := setup.Prompt(&a.Console, terminal, func(p *setup.Prompter) error {
+			return o.AskNames(ctx, p, "", c.Projects...)
+		})
+		if err != nil {
+			return err
+		}
+		if text, err = o.Text(); err != nil {
+			return err
+		}
+		if c, err = o.Adopt(&a.Console, text); err != nil {
+			return err
+		}
 	}
 	write := func() error { return durable.CreateFile(o.Path, []byte(text), 0o600) }
 	if o.Unit != "" {

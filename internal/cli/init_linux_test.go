@@ -49,6 +49,11 @@ func TestInitOnTerminal(t *testing.T) {
 		t.Errorf("%d columns: %q", n, terminal.widest)
 	}
 	terminal.press("\n")
+	terminal.awaitLast("Name of " + sandbox.DefaultProject + ", for people (Enter: its id): ")
+	terminal.press("A,B\n")
+	terminal.await("want a name without a comma")
+	terminal.awaitLast("(Enter: its id): ")
+	terminal.press("Product docs\n")
 	terminal.await("The first export: ", "windows")
 	terminal.awaitLast("Read the first numbers now? y or n [n]: ")
 	if left, err := filepath.Glob(filepath.Join(p.dir, "*")); err != nil || len(left) != 1 {
@@ -56,6 +61,7 @@ func TestInitOnTerminal(t *testing.T) {
 	}
 	terminal.press("y\n")
 	terminal.await("deferred: ")
+	terminal.await("Product docs: ")
 	terminal.await("/quickstart")
 	if n := len(s.Requests()); n != 90 {
 		t.Errorf("%d requests, those of init included; the budget is 90", n)
@@ -151,11 +157,13 @@ func TestInitSiteOnTerminal(t *testing.T) {
 		t.Errorf("%d columns: %q", n, terminal.widest)
 	}
 	terminal.press("confirmed\n")
+	terminal.awaitLast("Name of prj_site, for people [docs.example.com]: ")
+	terminal.press("\n")
 	terminal.await("Start the site, and leave it running:")
 	terminal.ends(exitDone)
 	for name, want := range map[string]string{"site.env": "DOCGAUGE_SITE_HUMANS=confirmed\n" +
 		"DOCGAUGE_SITE_PROJECTS=prj_site=docs.example.com\n",
-		"docgauge.env": "DOCGAUGE_SINCE=" + testbed.DaysAgo(3).String() + "\n"} {
+		"docgauge.env": "DOCGAUGE_REPORTS=visitors,agents,sources,views\nDOCGAUGE_BUDGET=0\nDOCGAUGE_SINCE=" + testbed.DaysAgo(3).String() + "\n"} {
 		text, err := os.ReadFile(filepath.Join(p.dir, name))
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %v: %s", name, err, text)
@@ -187,6 +195,8 @@ func TestInitRefusedProject(t *testing.T) {
 	terminal.await("FAIL", "api", "prj_a: ")
 	terminal.awaitLast("instead of prj_a (Enter leaves it out): ")
 	terminal.press("\n")
+	terminal.awaitLast("Name of prj_b, for people (Enter: its id): ")
+	terminal.press("\n")
 	terminal.awaitLast("Read the first numbers now? y or n [n]: ")
 	terminal.press("n\n")
 	terminal.ends(exitDone)
@@ -200,7 +210,8 @@ func TestInitOffersTheEnvironment(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{})
 	p := newcomer(t, s)
-	p.env = append(p.env, "DOCGAUGE_BASE_URL="+s.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject)
+	p.env = append(p.env, "DOCGAUGE_BASE_URL="+s.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
+		"DOCGAUGE_PROJECT_NAMES="+sandbox.DefaultProject+"=Product docs")
 	terminal := p.onTerminal(t, 80, nil, "init", "--no-check")
 	terminal.awaitLast("Base URL of the service [" + s.URL + "]: ")
 	terminal.press("\n")
@@ -209,9 +220,12 @@ func TestInitOffersTheEnvironment(t *testing.T) {
 	terminal.awaitLast("Project ids, comma-separated [" + sandbox.DefaultProject + "]: ")
 	terminal.press("\n")
 	terminal.await("DOCGAUGE_PROJECTS is set in the environment too")
+	terminal.awaitLast("Name of " + sandbox.DefaultProject + ", for people [Product docs]: ")
+	terminal.press("\n")
 	terminal.ends(exitDone)
 	text, err := os.ReadFile(filepath.Join(p.dir, "docgauge.env"))
-	if err != nil || !strings.Contains(string(text), "DOCGAUGE_BASE_URL="+s.URL+"\n") {
+	if err != nil || !strings.Contains(string(text), "DOCGAUGE_BASE_URL="+s.URL+"\n") ||
+		!strings.Contains(string(text), "DOCGAUGE_PROJECT_NAMES=\""+sandbox.DefaultProject+"=Product docs\"\n") {
 		t.Errorf("%s: %v", text, err)
 	}
 }

@@ -37,8 +37,7 @@ Requests: a plain number comes from the window's own last reading; ~ is
 estimated from its neighbours or the newest day; + is the least it can be,
 before anything was read. Pages that are in the spool already are not counted.
 
-On a terminal a plan of many windows shows them in groups; --all lists each.
-Into a pipe each is listed.
+A plan of more than 20 windows shows them in groups; --all and --json list each.
 
 Below the windows are the decisions about some of them. A window that moves and
 is larger than the budget is read for its totals now and for its rows once it
@@ -48,7 +47,7 @@ other windows waiting.`,
 	}
 	input.SelectionFlags(cmd, &sel, true)
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the plan as JSON")
-	cmd.Flags().BoolVar(&o.all, "all", false, "list every window, on a terminal too")
+	cmd.Flags().BoolVar(&o.all, "all", false, "list every window, however many there are")
 	return cmd
 }
 
@@ -72,12 +71,12 @@ func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOption
 	return a.Print(o.json, report, func() error { return a.printPlan(planReport(report), a.Wording(c), o.all) })
 }
 
-// shownPlanned is the number of windows that a plan lists on a terminal; of more it shows groups.
+// shownPlanned is the number of windows that a plan lists; of more it shows groups.
 const shownPlanned = 20
 
 func (a *Program) printPlan(r planReport, w render.Wording, all bool) error {
 	text := render.NewText(a.Out)
-	grouped := !all && len(r.Windows) > shownPlanned && render.IsTerminal(a.Out)
+	grouped := !all && len(r.Windows) > shownPlanned
 	if len(r.Windows) == 0 {
 		text.Line(2, "nothing is due; %s", r.Budget)
 	} else {

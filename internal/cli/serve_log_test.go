@@ -93,7 +93,7 @@ func TestServeLog(t *testing.T) {
 		Faults: sandbox.Faults{ThrottleAfter: 2, RetryAfter: time.Hour}})
 	p := placeFor(t, good, []string{sandbox.DefaultProject},
 		"DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day",
-		"DOCGAUGE_LOG_FORMAT=json", "DOCGAUGE_NOTIFY_URL=http://127.0.0.1:1/T0KEN",
+		"DOCGAUGE_LOG_FORMAT=json", "DOCGAUGE_LOG_LEVEL=debug", "DOCGAUGE_NOTIFY_URL=http://127.0.0.1:1/T0KEN",
 		"DOCGAUGE_PING_URL=http://127.0.0.1:1/T0KEN",
 		"DOCGAUGE_API_KEY_EXPIRES="+testbed.DaysAgo(1).String(), "DOCGAUGE_CONCURRENCY=1")
 	life := func(outcome string, runs float64) {
@@ -159,7 +159,7 @@ func TestCommandLog(t *testing.T) {
 		code int
 		msg  string
 	}{
-		{"good", nil, []string{"export"}, exitDone, "window exported"},
+		{"good", []string{"DOCGAUGE_LOG_LEVEL=debug"}, []string{"export"}, exitDone, "window exported"},
 		{"refused", []string{"DOCGAUGE_API_KEY=sbx_wrong"},
 			[]string{"export", "--from", testbed.DaysAgo(1).String(), "--to", testbed.DaysAgo(0).String()}, exitFailed,
 			"export"},

@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -28,7 +29,8 @@ func (a *Program) statusCommand() *cobra.Command {
 		Long: `status shows per project and granularity the newest window in the ledger and its
 site totals, how many windows are known, missing (gaps since DOCGAUGE_SINCE),
 provisional (will be read once more) and unverified, then the running windows,
-the budget, and the last run. It sends nothing and works while an export runs.
+how people are counted, the budget, and the last run. It sends nothing and works
+while an export runs.
 
 --rebuild makes the ledger match the sinks. Use it when the state directory was
 lost or its database is damaged: exported windows are then not read again.
@@ -78,6 +80,9 @@ func (a *Program) printStatus(r coverage.Status, words render.Wording) error {
 		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", words.Window(w.Key),
 			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total),
 			format.Clock(w.ReadAt, a.Now()))
+	}
+	for _, line := range modeLines(words, r.Coverage) {
+		text.Line(2, "%s", line)
 	}
 	// Windows that are not verified, those that are skipped, and how many wait for their time.
 	list := func(n int, line func(i int) string) {
@@ -146,6 +151,33 @@ func (a *Program) printStatus(r coverage.Status, words render.Wording) error {
 		text.Line(2, "  %s", run.Message)
 	}
 	return text.Err()
+}
+
+// modeLines say how people are counted in the newest window of each project, where the service says it.
+func modeLines(w render.Wording, all []view.Grid) (lines []string) {
+	newest := map[string]*analytics.Revision{}
+	var projects []string
+	for _, g := range all {
+		if g.Newest == nil || g.Report != analytics.VisitorsReport || g.Newest.Humans == "" {
+			continue
+		}
+		known := newest[g.Project]
+		if known == nil {
+			projects = append(projects, g.Project)
+		}
+		if known == nil || g.Newest.To > known.To {
+			newest[g.Project] = g.Newest
+		}
+	}
+	for _, id := range projects {
+		mode := newest[id].Humans
+		who := "all readers that call themselves browsers"
+		if mode == analytics.Confirmed {
+			who = "those that showed evidence of a browser"
+		}
+		lines = append(lines, fmt.Sprintf("people%s are counted as %s: %s", w.OfProject(id), mode.Said(), who))
+	}
+	return lines
 }
 
 // shownTroubled is the number of windows of a kind that status lists; --json has all.

@@ -94,7 +94,7 @@ func TestPlanInGroups(t *testing.T) {
 }
 
 // TestExportOnTerminal: a terminal shows a bar, the result and the ledger
-// afterwards, but no line for each window; a pipe has those.
+// afterwards. Without one there is the result alone; the level debug has a line for each window.
 func TestExportOnTerminal(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{})
@@ -109,10 +109,15 @@ func TestExportOnTerminal(t *testing.T) {
 		!strings.Contains(terminal.all.String(), "/4)") {
 		t.Errorf("want a bar and no log lines:\n%s", terminal.all.String())
 	}
-	if code, out, stderr := p.try(t, "export", "--from", testbed.DaysAgo(3).String(), "--to",
-		testbed.DaysAgo(0).String()); code != exitDone ||
-		strings.Count(stderr, "window exported") != 3 || strings.Contains(out, "newest") {
-		t.Errorf("exit code %d, standard output %s\nlog %s", code, out, stderr)
+	for _, level := range []string{"info", "debug"} {
+		lines := map[string]int{"debug": 3}[level]
+		p.env = append(p.env, "DOCGAUGE_LOG_LEVEL="+level)
+		code, out, stderr := p.try(t, "export", "--again", "--from", testbed.DaysAgo(3).String(), "--to",
+			testbed.DaysAgo(0).String())
+		if code != exitDone || strings.Count(stderr, "window exported") != lines || strings.Contains(out, "newest") ||
+			lines == 0 && (stderr != "" || !strings.HasPrefix(out, "success: 3 windows")) {
+			t.Errorf("%s: exit code %d, standard output %s\nlog %s", level, code, out, stderr)
+		}
 	}
 }
 

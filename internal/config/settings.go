@@ -50,7 +50,7 @@ type Config struct {
 	Schedule       schedule.Cron `group:"Serve and metrics" envconfig:"DOCGAUGE_SCHEDULE" default:"17 * * * *" desc:"schedule of exports under serve: cron, five fields, UTC"`
 	RunTimeout     Duration      `envconfig:"DOCGAUGE_RUN_TIMEOUT" default:"6h" range:"1m,30d" desc:"time limit of one export under serve; the next one continues"`
 	ListenAddress  Addresses     `envconfig:"DOCGAUGE_LISTEN_ADDRESS" task:"Serve" default:"127.0.0.1:9817" fixed:"true" desc:"address serve listens on, or several, comma-separated; port 0 picks a free one"`
-	AllowedHosts   hosts         `envconfig:"DOCGAUGE_ALLOWED_HOSTS" fixed:"true" desc:"comma-separated host names, besides loopback names and IP addresses, under which pages, API, /mcp and /-/reload answer"`
+	AllowedHosts   Hosts         `envconfig:"DOCGAUGE_ALLOWED_HOSTS" fixed:"true" desc:"comma-separated host names, besides loopback names and IP addresses, under which pages, API, /mcp and /-/reload answer"`
 	WebConfigFile  string        `envconfig:"DOCGAUGE_WEB_CONFIG_FILE" fixed:"true" desc:"TLS and basic auth of serve, in the format of the Prometheus exporter-toolkit"`
 	TopPages       Count         `envconfig:"DOCGAUGE_TOP_PAGES" default:"50" desc:"number of most visited pages with metrics, per project and window"`
 	Textfile       string        `envconfig:"DOCGAUGE_TEXTFILE" desc:"file ending in .prom that export writes for node_exporter's textfile collector"`
@@ -104,7 +104,7 @@ type Config struct {
 	SiteAssets         string           `envconfig:"DOCGAUGE_SITE_ASSETS" desc:"extensions with their dot, folders with a slash at their end, and names of files that are no pages; unset = styles, scripts, images, media, fonts, feeds, data, downloads, files of docs tools"`
 	SiteMarkdown       string           `envconfig:"DOCGAUGE_SITE_MARKDOWN" default:"agent" desc:"what a browser's request counts as whose path asks for Markdown: agent (AI), or browser (human, for sites whose own script fetches Markdown, such as Docsify)"`
 	SiteHumans         analytics.Humans `envconfig:"DOCGAUGE_SITE_HUMANS" task:"A site of your own" default:"claimed" desc:"which readers that call themselves browsers count as human: claimed (all), or confirmed (those that also fetched what browsers fetch); see docs/site.md"`
-	SiteHosts          hosts            `envconfig:"DOCGAUGE_SITE_HOSTS" desc:"comma-separated host names of the site, besides those in DOCGAUGE_SITE_PROJECTS: visits that come from them come from the site itself"`
+	SiteHosts          Hosts            `envconfig:"DOCGAUGE_SITE_HOSTS" desc:"comma-separated host names of the site, besides those in DOCGAUGE_SITE_PROJECTS: visits that come from them come from the site itself"`
 	SiteAgentsFile     string           `envconfig:"DOCGAUGE_SITE_AGENTS_FILE" desc:"file of agents that are added to the built-in table, or replace rows of it; in the format of docs/site-agents.md"`
 	SiteRangesDir      string           `envconfig:"DOCGAUGE_SITE_RANGES_DIR" desc:"directory of the address ranges that operators of agents publish, a file each; unset = no claim is verified"`
 	SiteRepo           string           `envconfig:"DOCGAUGE_SITE_REPO" desc:"git repositories that agent jobs edit, one a project, comma-separated: [project=]path or URL, with #branch; unset = no jobs"`

@@ -135,13 +135,13 @@ func (a *Addresses) Decode(s string) error {
 	return nil
 }
 
-// hosts are names under which a server is reached.
-type hosts []string
+// Hosts are names under which a server is reached.
+type Hosts []string
 
 // hostForm is a host name in lower case, without a port.
 var hostForm = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
-func (h *hosts) Decode(s string) error {
+func (h *Hosts) Decode(s string) error {
 	*h = nil
 	for _, part := range split(s) {
 		name := strings.ToLower(part)

@@ -14,7 +14,7 @@ import (
 
 // A reload is a restart without the process. The daemon ends as at a SIGTERM: commits and requests in
 // progress are finished, and an export continues under the next daemon, which is opened with the new
-// settings. The address, the locks of the state and the metrics stay. Wrong settings are refused before
+// settings. The address, the lock of the export and the metrics stay. Wrong settings are refused before
 // anything ends; if the next daemon cannot be opened, the former one continues.
 var (
 	errReload   = errors.New("the settings are reloaded")
@@ -117,7 +117,7 @@ func (s *service) exchange(ctx context.Context, d *daemon, r *request) {
 		next, err = s.open(ctx, r.settings)
 	}
 	if err != nil {
-		s.refuse(r, errors.Join(err, r.undo()))
+		s.refuse(r, errors.Join(err, s.freeQueue(d), r.undo()))
 		d.firings, d.owed = d.remaining(d.app.Config.Schedule, stopped, s.now())
 		return
 	}
@@ -125,12 +125,22 @@ func (s *service) exchange(ctx context.Context, d *daemon, r *request) {
 	next.inherit(d)
 	_ = next.publish(ctx) // publishLoop meets the error again
 	s.current.Store(next)
-	if err := d.app.Close(); err != nil {
+	if err := errors.Join(d.app.Close(), s.freeQueue(next)); err != nil {
 		s.log.Warn("former settings not closed", "error", err)
 	}
 	s.values.Reloaded(true, s.now())
 	next.log("settings reloaded")
 	r.answer(nil)
+}
+
+// freeQueue lets other processes run the queue if the present daemon has none.
+func (s *service) freeQueue(present *daemon) error {
+	if present.queue != nil {
+		return nil
+	}
+	err := s.queueLock.Release()
+	s.queueLock = nil
+	return err
 }
 
 // flush writes data that is only in memory. After an error the daemon must continue.

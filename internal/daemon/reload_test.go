@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 // TestReloads: new settings are taken, wrong ones and those that cannot be opened are not,
@@ -102,6 +103,29 @@ func TestReloads(t *testing.T) {
 			t.Errorf("%s: assistants get %s", step.about, answer)
 		}
 	}
+	// Another process runs the queue: serve can be without one, but not get one.
+	none := c
+	none.PromptsDir = ""
+	reloads := func(to config.Config, want int, says string) {
+		t.Helper()
+		mu.Lock()
+		next = to
+		mu.Unlock()
+		if status, body, err := testbed.Ask(t.Context(), http.MethodPost, at+"/-/reload"); err != nil || status != want ||
+			!strings.Contains(body, says) {
+			t.Errorf("status %d, %v: %s", status, err, body)
+		}
+	}
+	if _, err := state.LockQueue(c.StateDir); !errors.Is(err, state.ErrLocked) {
+		t.Errorf("the queue of serve can be run: %v", err)
+	}
+	reloads(none, http.StatusOK, "reloaded")
+	queue, err := state.LockQueue(c.StateDir)
+	check(t, err)
+	reloads(c, http.StatusInternalServerError, "one process runs the prompt queue at a time")
+	reloads(none, http.StatusOK, "reloaded")
+	check(t, queue.Release())
+	reloads(c, http.StatusOK, "reloaded")
 	if text := log.String(); !strings.Contains(text, `error="DOCGAUGE_BUDGET: wrong; DOCGAUGE_SINKS: wrong"`) {
 		t.Errorf("want one line for all that is wrong:\n%s", text)
 	}

@@ -58,6 +58,8 @@ type service struct {
 	site    *web.Site
 	// current is the daemon that runs, or that ran until its successor is open.
 	current atomic.Pointer[daemon]
+	// queueLock is held while the present daemon, or its successor that is being opened, has a queue.
+	queueLock *state.Lock
 	// credentials reports whether a request has valid credentials, by the web configuration.
 	credentials func(*http.Request) bool
 	// asked has the requests for a reload by HTTP. Each gets its result.
@@ -73,17 +75,13 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	started := now()
-	// Both locks of the state are held over every reload.
-	queueLock, err := state.LockQueue(c.StateDir)
+	// The lock of the export is held over every reload, and the queue's over those from a queue to a queue.
+	exportLock, err := state.LockExport(c.StateDir)
 	if err != nil {
 		return err
 	}
-	exportLock, err := state.LockExport(c.StateDir)
-	if err != nil {
-		return errors.Join(err, queueLock.Release())
-	}
-	release := func() error { return errors.Join(exportLock.Release(), queueLock.Release()) }
 	s := &service{log: log, now: now, options: o, asked: make(chan chan<- error)}
+	release := func() error { return errors.Join(exportLock.Release(), s.queueLock.Release()) }
 	s.site = &web.Site{Current: s.values.Load, Archive: s.archive, Version: o.Version,
 		Alert: func() web.Alert { return s.current.Load().alert() }}
 	options := c.Server()
@@ -141,6 +139,11 @@ func problems(err error) error {
 
 // open opens a daemon. Nothing runs yet.
 func (s *service) open(ctx context.Context, c config.Config) (_ *daemon, err error) {
+	if c.PromptsDir != "" && s.queueLock == nil {
+		if s.queueLock, err = state.LockQueue(c.StateDir); err != nil {
+			return nil, err
+		}
+	}
 	a, err := app.OpenHeld(c, s.log, s.now)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,8 @@ type clocks struct {
 	// date is the difference of the service's Date to this process's clock; nil: no Date is sent.
 	date     *time.Duration
 	requests int
+	// takes is how long a request takes by docgauge's clock.
+	takes time.Duration
 }
 
 func newClocks(t *testing.T) *clocks {
@@ -62,6 +64,7 @@ func (c *clocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
+	c.now = c.now.Add(c.takes)
 	w.Header()["Date"] = nil
 	if c.date != nil {
 		w.Header().Set("Date", time.Now().Add(*c.date).UTC().Format(http.TimeFormat))
@@ -125,6 +128,20 @@ func (c *clocks) shown() map[analytics.Key]analytics.Revision {
 		}
 	})
 	return out
+}
+
+// TestLogOfALongRun: the log says once a minute how far a run is, and has no line for each window.
+func TestLogOfALongRun(t *testing.T) {
+	c := newClocks(t)
+	c.takes, c.cfg.Concurrency = 25*time.Second, 1
+	s, requests := c.run()
+	if s.Outcome != "success" || requests != 6 {
+		t.Errorf("%d requests, %+v", requests, s)
+	}
+	lines := strings.Split(strings.TrimSpace(c.log.String()), "\n")
+	if underWay := strings.Count(c.log.String(), `msg="export under way" windows=`); len(lines) != 2 || underWay != 2 {
+		t.Errorf("want a line after each whole minute:\n%s", &c.log)
+	}
 }
 
 // TestFutureIsNotOwed: a sink that was down while the clock was ahead gets none of the windows of the future. Nothing

@@ -412,7 +412,7 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int,
 		if item.Reason == schedule.ReasonOpen {
 			done = "running window read"
 		}
-		r.log.With(item.Key.Attrs()).Info(done, "reason", string(item.Reason), "took_seconds", took)
+		r.log.With(item.Key.Attrs()).Debug(done, "reason", string(item.Reason), "took_seconds", took)
 	}
 	r.locked(func() { r.forgetEstimate(item) })
 }

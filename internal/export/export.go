@@ -99,7 +99,14 @@ type Exporter struct {
 	summary Summary
 	// done are the windows that the present run has read so far.
 	done map[analytics.Key]bool
+	// left is the number of windows of the present pass that are not read yet; said is when the log last said how far
+	// the run is.
+	left int
+	said time.Time
 }
+
+// sayEvery is how often a long run says in the log how far it is.
+const sayEvery = time.Minute
 
 // New returns an exporter over an app opened for an export. It delivers the metrics to the
 // textfile and the Pushgateway. Observed, if not nil, is called at each step, in the goroutine
@@ -150,12 +157,22 @@ type Event struct {
 	Sink string
 }
 
-// observe reports a step. Now and then it writes the counts of responses to the state.
+// observe reports a step. Now and then it writes the counts of responses to the state, and says how far the run is.
 func (e *Exporter) observe(ev Event) {
+	now := e.app.Now()
+	e.mu.Lock()
 	if ev.Step == StepOpen || ev.Step == StepRecorded {
-		e.mu.Lock()
 		e.done[ev.Key] = true
-		e.mu.Unlock()
+		e.left--
+	}
+	s, left, isDue := e.summary, e.left, now.Sub(e.said) >= sayEvery
+	if isDue {
+		e.said = now
+	}
+	e.mu.Unlock()
+	if isDue {
+		e.app.Log.Info("export under way", "windows", s.Committed, "open_windows", s.Open, "rows", s.Rows,
+			"windows_left", max(0, left))
 	}
 	e.progress.Observe(ev)
 	if ev.Step == StepRecorded || ev.Step == StepOpen || ev.Step == stepCommitted {

@@ -110,7 +110,7 @@ func (e *Exporter) recover(ctx context.Context, entries iter.Seq[*state.Entry]) 
 			complete, err = w.commit(ctx, ctx)
 			if changed, done[u.Key] = true, true; complete {
 				e.count(func(s *Summary) { s.Recovered++ })
-				e.app.Log.With(o.Key.Attrs()).Info("window delivered from the spool", "revision", o.Number)
+				e.app.Log.With(o.Key.Attrs()).Debug("window delivered from the spool", "revision", o.Number)
 			}
 		}
 	}

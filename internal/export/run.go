@@ -38,7 +38,7 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	a, started := e.app, e.app.Now()
 	e.progress.Reset()
 	e.mu.Lock()
-	e.summary, e.done = Summary{}, map[analytics.Key]bool{}
+	e.summary, e.done, e.said = Summary{}, map[analytics.Key]bool{}, started
 	e.mu.Unlock()
 	// A run that is stopped before it begins is entered too.
 	entering, cancel := clock.Outlive(ctx, stopGrace, noteTimeout)
@@ -239,6 +239,7 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 		}
 	}
 	e.progress.Begin(len(p.Due), finish)
+	e.count(func(*Summary) { e.left = len(p.Due) })
 	work := work{
 		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Available,
 		Policy: p.Input.Policy, Learned: p.Ledger.Learned, Asides: p.Ledger.Asides,

@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/format"
 )
 
 // Lock is a hold on the state that ends with Release or with the process.
@@ -27,13 +30,20 @@ var ownLocks sync.Map
 
 // LockExport takes the exporter's lock: one process exports at a time. It never waits; ErrLocked if
 // another process holds it.
-func LockExport(dir string) (*Lock, error) { return lock(dir, exportLock) }
+func LockExport(dir string) (*Lock, error) {
+	return lock(dir, exportLock, "one process exports at a time, and serve does it by itself on "+
+		"DOCGAUGE_SCHEDULE: wait until it has ended, or stop it")
+}
 
 // LockQueue takes the queue's lock: one process runs the prompt queue at a time. It never waits;
 // ErrLocked if another process holds it.
-func LockQueue(dir string) (*Lock, error) { return lock(dir, queueLock) }
+func LockQueue(dir string) (*Lock, error) {
+	return lock(dir, queueLock, "one process runs the prompt queue at a time, and serve does it by itself if "+
+		"DOCGAUGE_PROMPTS_DIR is set: wait until it has ended, or stop it")
+}
 
-func lock(dir, name string) (*Lock, error) {
+// lock takes a lock. The remedy is for people, if another process holds it.
+func lock(dir, name, remedy string) (*Lock, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
@@ -44,13 +54,13 @@ func lock(dir, name string) (*Lock, error) {
 	}
 	taken, err := durable.TryLock(file)
 	if err == nil && !taken {
-		pid, _ := holder(file)
-		err = fmt.Errorf("%w (process %d)", ErrLocked, pid)
+		pid, _, command := holder(file)
+		err = fmt.Errorf("%w (process %d%s): %s", ErrLocked, pid, command, remedy)
 	}
 	if err == nil {
-		// The process id is for people, the schema for noneOlder; the lock itself is the kernel's.
+		// The process id and the command are for people, the schema for noneOlder; the lock itself is the kernel's.
 		if err = file.Truncate(0); err == nil {
-			_, err = file.WriteAt(fmt.Appendf(nil, "%d schema %d\n", os.Getpid(), newestSchema()), 0)
+			_, err = file.WriteAt(fmt.Appendf(nil, "%d schema %d %s\n", os.Getpid(), newestSchema(), commandLine()), 0)
 		}
 	}
 	if err != nil {
@@ -60,18 +70,40 @@ func lock(dir, name string) (*Lock, error) {
 	return &Lock{path, file}, nil
 }
 
-// Release gives the lock up.
+// Release gives the lock up, if there is one.
 func (l *Lock) Release() error {
+	if l == nil {
+		return nil
+	}
 	ownLocks.Delete(l.path)
 	return l.file.Close()
 }
 
-// holder returns the process that wrote the lock file, and the newest schema that it supports.
-func holder(file *os.File) (pid, schema int) {
-	text := make([]byte, 64)
+// maxCommand is the number of characters of a command line that a lock file has.
+const maxCommand = 200
+
+// commandLine is how this process was started, on one line. No flag has a secret.
+func commandLine() string {
+	line := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
+	return format.Cut(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, line), maxCommand)
+}
+
+// holder returns the process that wrote the lock file, the newest schema that it supports, and its command line after
+// a colon, if the file has it.
+func holder(file *os.File) (pid, schema int, command string) {
+	text := make([]byte, 1024)
 	n, _ := file.ReadAt(text, 0)
-	_, _ = fmt.Sscanf(string(text[:n]), "%d schema %d", &pid, &schema)
-	return pid, schema
+	line, _, _ := strings.Cut(string(text[:n]), "\n")
+	_, _ = fmt.Sscanf(line, "%d schema %d", &pid, &schema)
+	if parts := strings.SplitN(line, " ", 4); len(parts) == 4 {
+		command = ": " + parts[3]
+	}
+	return pid, schema, command
 }
 
 // noneOlder returns ErrLocked if a process of an older docgauge holds the state: it could not write
@@ -90,9 +122,9 @@ func noneOlder(dir string, have int) error {
 			return fmt.Errorf("state lock: %w", err)
 		}
 		free, err := durable.TryLock(file)
-		if pid, knows := holder(file); err == nil && !free && knows < newestSchema() {
-			err = fmt.Errorf("%w (process %d): it uses schema %d, and this binary %d; stop that process, "+
-				"or restart it with this binary, which migrates the state", ErrLocked, pid, have, newestSchema())
+		if pid, knows, command := holder(file); err == nil && !free && knows < newestSchema() {
+			err = fmt.Errorf("%w (process %d%s): it uses schema %d, and this binary %d; stop that process, "+
+				"or restart it with this binary, which migrates the state", ErrLocked, pid, command, have, newestSchema())
 		}
 		if err = errors.Join(err, file.Close()); err != nil {
 			return fmt.Errorf("state lock %s: %w", path, err)

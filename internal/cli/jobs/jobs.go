@@ -2,6 +2,7 @@
 package jobs
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -92,8 +95,9 @@ func (a commands) addCommand() *cobra.Command {
 		Use:   "add [TEXT...]",
 		Short: "write a prompt file, from the arguments or from standard input",
 		Long: `add writes a new prompt file to DOCGAUGE_PROMPTS_DIR, with the arguments as its
-text, or with standard input if there are none. The file is written whole or not
-at all, and never replaces another. The queue finds it in its next scan.`,
+text, or with standard input if there are none. Both is an error. The file is
+written whole or not at all, and never replaces another. The queue finds it in
+its next scan.`,
 		Example: `  docgauge jobs add --title "Fix typos" Fix all typos in the guides.
   docgauge jobs add --id changelog --follow-up "Keep it shorter." <prompt.md`,
 		Args: cobra.ArbitraryArgs,
@@ -120,6 +124,10 @@ func (a commands) add(o addOptions, args []string, in io.Reader) error {
 		return err
 	}
 	text := strings.Join(args, " ")
+	if len(args) > 0 && hasText(in) {
+		return input.Usage(errors.New("docgauge jobs add: there is text as arguments and on standard input: give one of the " +
+			"two; in a loop that reads standard input, add </dev/null"))
+	}
 	if len(args) == 0 {
 		if f, ok := in.(*os.File); ok && render.IsTerminal(f) {
 			return input.Usage(errors.New("docgauge jobs add: no text: give it as arguments or on standard input"))
@@ -146,6 +154,34 @@ func (a commands) add(o addOptions, args []string, in io.Reader) error {
 	}
 	_, err = fmt.Fprintln(a.Out, name)
 	return err
+}
+
+// inputPatience is how long a pipe is waited for: one that stays open without text, as of ssh or a supervisor, has none.
+const inputPatience = time.Second
+
+// hasText reports whether a file or pipe on standard input has something besides spaces. A terminal has not, nor
+// has a device such as /dev/null.
+func hasText(in io.Reader) bool {
+	if f, ok := in.(*os.File); ok {
+		if info, err := f.Stat(); err != nil || info.Mode()&(os.ModeDevice|os.ModeCharDevice) != 0 {
+			return false
+		}
+	}
+	found := make(chan bool, 1)
+	go func() {
+		text := bufio.NewReader(io.LimitReader(in, maxInput))
+		next, _, err := text.ReadRune()
+		for err == nil && unicode.IsSpace(next) {
+			next, _, err = text.ReadRune()
+		}
+		found <- err == nil
+	}()
+	select {
+	case has := <-found:
+		return has
+	case <-time.After(inputPatience):
+		return false
+	}
 }
 
 func (a commands) planCommand() *cobra.Command {

@@ -43,7 +43,8 @@ far the caps are used, and when more may be sent. Ctrl-C ends it once a pending
 request is answered, or after 25 seconds, and then that job is unknown; the next
 run continues from there.
 
-One process runs the queue at a time: while docgauge serve runs, it exits 3.
+One process runs the queue at a time: while docgauge serve does, with
+DOCGAUGE_PROMPTS_DIR set, run exits 3.
 
 ` + console.ExitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), wait, asJSON) },

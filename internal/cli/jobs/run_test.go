@@ -1,13 +1,43 @@
 package jobs
 
 import (
+	"io"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"
 )
+
+// TestHasText: text is found as soon as it is there, in a pipe that stays open too; a pipe without any is not waited
+// for longer than a moment.
+func TestHasText(t *testing.T) {
+	open := func(t *testing.T, text string) io.Reader {
+		from, to := io.Pipe()
+		t.Cleanup(func() { to.Close() })
+		go io.WriteString(to, text) //nolint:errcheck // nothing may read it
+		return from
+	}
+	for name, tc := range map[string]struct {
+		in   func(*testing.T) io.Reader
+		want bool
+	}{
+		"empty":               {func(*testing.T) io.Reader { return strings.NewReader("") }, false},
+		"spaces":              {func(*testing.T) io.Reader { return strings.NewReader(" \n\t\n") }, false},
+		"text":                {func(*testing.T) io.Reader { return strings.NewReader("\n Fix it.\n") }, true},
+		"text, the pipe open": {func(t *testing.T) io.Reader { return open(t, " Fix it.") }, true},
+		"none, the pipe open": {func(t *testing.T) io.Reader { return open(t, "\n") }, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if got := hasText(tc.in(t)); got != tc.want {
+				t.Errorf("%s: %v", name, got)
+			}
+		})
+	}
+}
 
 // TestStatusText: a job that has changed since the last pass counts in its new state, and
 // one without a prompt counts until it has ended.

@@ -4,11 +4,13 @@ package setup
 
 import (
 	"cmp"
+	"context"
 	_ "embed"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/cli/console"
@@ -20,6 +22,7 @@ import (
 type Options struct {
 	Path, Dir           string
 	BaseURL, Projects   string
+	Names               string // of the projects, as DOCGAUGE_PROJECT_NAMES has them
 	Key, KeyFile        string
 	KeyOnStdin, NoCheck bool
 	Export              bool
@@ -103,10 +106,44 @@ func (o *Options) Text() (string, error) {
 		{"DOCGAUGE_BASE_URL", o.BaseURL}, {key, value}, {"DOCGAUGE_PROJECTS", o.Projects},
 		{"DOCGAUGE_STATE_DIR", filepath.Join(o.Dir, "state")}, {"DOCGAUGE_PARQUET_URL", filepath.Join(o.Dir, "data")},
 	}, o.More...)
+	if o.Names != "" {
+		values = slices.Insert(values, 3, [2]string{"DOCGAUGE_PROJECT_NAMES", o.Names})
+	}
 	if len(o.More) > 0 {
 		return EnvText(values, "\n"+notified), nil
 	}
 	return EnvText(values, optional), nil
+}
+
+// AskNames asks what people call the projects, unless a flag says it. A name without an answer is the proposed one, of
+// the environment or byDefault.
+func (o *Options) AskNames(ctx context.Context, p *Prompter, byDefault string, projects ...string) error {
+	var known config.ProjectNames
+	_ = known.Decode(os.Getenv("DOCGAUGE_PROJECT_NAMES")) // none, if it is not set
+	var names []string
+	for _, id := range projects {
+		question, proposed := "Name of "+id+", for people", cmp.Or(known[id], byDefault)
+		if proposed == "" {
+			question += " (Enter: its id)"
+		}
+		name, err := p.Line(ctx, question, proposed, func(name string) error {
+			if name == "" {
+				return nil
+			}
+			if strings.Contains(name, ",") {
+				return errors.New("want a name without a comma")
+			}
+			return new(config.ProjectNames).Decode(id + "=" + name)
+		})
+		if err != nil {
+			return err
+		}
+		if name != "" {
+			names = append(names, id+"="+name)
+		}
+	}
+	o.Names = strings.Join(names, ",")
+	return nil
 }
 
 // EnvText is a file of settings, with further ones as comments.
@@ -123,6 +160,9 @@ func EnvText(values [][2]string, comments string) string {
 // Adopt makes the text the settings of this process, in place of its environment, and
 // checks them. More are the names of further settings of the text.
 func (o *Options) Adopt(a *console.Console, text string, more ...string) (config.Config, error) {
+	if o.Names != "" {
+		more = append(more, "PROJECT_NAMES")
+	}
 	for _, name := range append([]string{"BASE_URL", "API_KEY", "API_KEY_FILE", "PROJECTS", "STATE_DIR", "PARQUET_URL"},
 		more...) {
 		if value, set := os.LookupEnv("DOCGAUGE_" + name); set && value != "" {

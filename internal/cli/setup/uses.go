@@ -33,15 +33,11 @@ func PrintUses(a *console.Console, path string) error {
 	if err != nil {
 		return err
 	}
-	me, err := user.Current()
-	if err != nil {
-		return err
-	}
 	if remark != "" {
 		fmt.Fprintf(a.Out, "This program %s. To keep it, install it, and write\nits new path in the lines below:\n"+
 			"  sudo install %s /usr/local/bin/\n\n", remark, render.ShellWord(self))
 	}
-	_, err = fmt.Fprintf(a.Out, `Try it, from any directory:
+	fmt.Fprintf(a.Out, `Try it, from any directory:
   docgauge --env-file %[1]s export
   docgauge --env-file %[1]s top
   docgauge --env-file %[1]s status
@@ -49,16 +45,30 @@ func PrintUses(a *console.Console, path string) error {
 Every hour, with cron (crontab -e):
   17 * * * *  %[2]s --quiet --env-file %[3]s export >/dev/null
 
-Or as a daemon, with systemd (/etc/systemd/system/docgauge.service):
+`, render.ShellWord(path), render.CronWord(self), render.CronWord(path))
+	return PrintUnit(a, "docgauge", path, "serve")
+}
+
+// PrintUnit prints the unit of systemd that runs a command with the file.
+func PrintUnit(a *console.Console, name, path, command string) error {
+	self, _, err := ProgramPath()
+	if err != nil {
+		return err
+	}
+	me, err := user.Current()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, `Or as a daemon, with systemd (/etc/systemd/system/%s.service):
   [Service]
-  ExecStart=%[4]s --env-file %[5]s serve
-  User=%[6]s
+  ExecStart=%s --env-file %s %s
+  User=%s
   Restart=on-failure
   RestartPreventExitStatus=2 3
   [Install]
   WantedBy=multi-user.target
 
-`, render.ShellWord(path), render.CronWord(self), render.CronWord(path), render.SystemdWord(self), render.SystemdWord(path), me.Username)
+`, name, render.SystemdWord(self), render.SystemdWord(path), command, me.Username)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime/debug"
+	"slices"
 	"strconv"
 
 	"github.com/dustin/go-humanize"
@@ -33,46 +34,31 @@ func (a commands) countCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "count FILE…",
 		Short: "count the readers in access logs, exactly, once",
-		Long: `count reads access logs and counts unique readers of the site and of each page:
-people and AI agents apart, and each once over all the days. It needs no
-settings, keeps nothing, and sends nothing.
+		Long: `count reads access logs once and says who reads the site: people and AI agents
+apart, each once over all the days. It needs no settings, keeps nothing, and
+sends nothing.
 
-A reader is a client's address with its user agent. A view is a GET that was
-answered with 2xx or 304, of a page: not of a style, script or image. Paths are
-counted without query, .html, .md, .mdx, .html.md, an index with one of these,
-or a slash at the end. Clients behind one address with the same browser are one
-reader; someone whose address changes is two.
+It shows the readers of the site, the classes of agents, the most read pages,
+and what was left out and why. In place of the pages, --by lists
 
-The format of each line is recognized: combined, with or without
-X-Forwarded-For, the JSON of servers, hosts and CDNs, W3C, load balancers' and
-others. For more, set DOCGAUGE_SITE_LOG_FORMAT. Files can be plain, gzip, zstd
-or bzip2; a directory means the logs in it; - is standard input.
+  agent       the agents, with requests, Markdown and bandwidth
+  source      where people came from: assistants, search engines, others
+  user-agent  the most frequent user agents, and what each was taken for
+  day         the days, after the line of their trend
 
-Behind a CDN or proxy all readers have its address. Name its networks in
-DOCGAUGE_SITE_LOG_PROXIES: then X-Forwarded-For tells them apart.
+The format of each line is recognized, from nginx to CDNs and hosts. Files can
+be plain, gzip, zstd or bzip2; a directory means the logs in it, - is standard
+input. A file that is no access log is named and left out.
 
-Any program can call itself a browser. People are an interval: from the readers
-that showed that they are browsers, by fetching styles, scripts, fonts or
-images, by a page answered 304, or by the header Sec-Fetch-Mode: navigate, to
-all that claim to be. DOCGAUGE_SITE_HUMANS=confirmed counts only the former.
-Lines from the first day of the month of --from on are evidence too.
+A reader is an address with a user agent. A view is a GET of a page that was
+answered, not of a style, script or image. Any program can call itself a
+browser, so people are an interval: from the confirmed, who did what browsers
+do, to the claimed; DOCGAUGE_SITE_HUMANS=confirmed counts only the former.
+Readers cannot be added up, not over pages, not over days.
 
---by agent begins with the totals of the classes. People are the agents browser
-and unconfirmed. The column markdown has the requests that were answered as
-Markdown, bandwidth (in CSV bytes) what was sent for pages. If the log has
-Accept, the column asked has the readers who asked for Markdown; if it has the
-Content-Type of responses too, html has those of them who got HTML.
-
---by source says where people came from: assistants, search engines, code hosts
-and social networks by name, by utm_source or the referrer; pages of the site
-itself are site. DOCGAUGE_SITE_HOSTS names more hosts of the site.
-
---by user-agent lists the most frequent user agents, with the agent and class
-that each was taken for.
-
-What was left out is listed with the reason: an asset, a prefetch, another
-method or status, lines that do not follow the format. Readers cannot be added
-up, not over pages, not over days.
+Behind a CDN or proxy all readers have its address: name its networks in
+DOCGAUGE_SITE_LOG_PROXIES, and X-Forwarded-For tells them apart.
+docgauge help configuration lists the other DOCGAUGE_SITE_ variables.
 
 ` + console.ReadingExitCodes,
 		Example: `  docgauge site count /var/log/nginx/access.log*
@@ -148,7 +134,7 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 	r.Pages = r.Pages[:min(o.n, len(r.Pages))]
 	r.UserAgents = r.UserAgents[:min(o.n, len(r.UserAgents))]
 	return o.print.Write(a.Out, r, func() error { return render.CSV(a.Out, rows) },
-		func() error { return printCount(a.Out, r, o.by == "agent", rows, left) })
+		func() error { return printCount(a.Out, r, rows, left) })
 }
 
 func ruleSettings(c config.Config) count.Settings {
@@ -239,9 +225,9 @@ var leftOutTexts = []struct {
 	{count.Unparsed, "not of the log's format"},
 }
 
-// printCount prints the rows of a list, of which some are left out, after the classes of agents if asked, and
+// printCount prints the rows of a list, of which some are left out, after the trend and the classes of agents, and
 // what was not counted.
-func printCount(w io.Writer, r *count.Report, byClass bool, rows [][]string, left int) error {
+func printCount(w io.Writer, r *count.Report, rows [][]string, left int) error {
 	text := render.NewText(w)
 	number := func(n int) string { return format.Commas(int64(n)) }
 	if r.Views == 0 {
@@ -254,7 +240,8 @@ func printCount(w io.Writer, r *count.Report, byClass bool, rows [][]string, lef
 				number(r.People.Claimed), r.Humans)
 			text.Line(2, "Evidence: %s.", r.People.Evidence())
 		}
-		text.Line(2, "%s of %s are views.", number(r.Views), format.Plural(r.Lines, "line"))
+		text.Line(2, "%s of %s are views; %s AI requests.", number(r.Views), format.Plural(r.Lines, "line"),
+			number(r.AIRequests))
 	}
 	if r.Asked != nil && *r.Asked > 0 {
 		got := "."
@@ -263,7 +250,13 @@ func printCount(w io.Writer, r *count.Report, byClass bool, rows [][]string, lef
 		}
 		text.Line(2, "%s asked for Markdown by Accept%s", format.Plural(*r.Asked, "reader"), got)
 	}
-	if byClass && len(r.Classes) > 0 {
+	if len(r.Days) > 1 {
+		text.Line(0, "")
+		if err := trendTable(r).Print(w); err != nil {
+			return err
+		}
+	}
+	if len(r.Classes) > 0 {
 		text.Line(0, "")
 		table := render.NewTable(render.Column{Name: "class"}, render.Number("readers"), render.Number("requests"),
 			render.Column{Name: "a view counts as"})
@@ -301,6 +294,39 @@ func printCount(w io.Writer, r *count.Report, byClass bool, rows [][]string, lef
 		text.Line(2, "  %s", b.Text)
 	}
 	return text.Err()
+}
+
+// maxMarks is the number of marks of a trend that a terminal has room for.
+const maxMarks = 50
+
+// trendTable shows the readers of each day, or their mean over some days where there are too many for a mark each.
+func trendTable(r *count.Report) *render.Table {
+	first, days := r.Days[0].Day, 1+int(r.Days[len(r.Days)-1].Day-r.Days[0].Day)
+	step := 1
+	for _, longer := range []int{7, 28, 91, 364} {
+		if days > maxMarks*step {
+			step = longer
+		}
+	}
+	marks := (days + step - 1) / step
+	name := format.DateSpan(first.Time(), r.Days[len(r.Days)-1].Day.Time(), 0)
+	if step > 1 {
+		name += fmt.Sprintf(", means of %d days", step)
+	}
+	table := render.NewTable(render.Column{Name: "a day"}, render.Column{Name: name}, render.Number("least"),
+		render.Number("most"))
+	for _, audience := range []analytics.Audience{analytics.Human, analytics.AI} {
+		means := make([]float64, marks)
+		for _, day := range r.Days {
+			// The last days are whole groups; the first group may have fewer.
+			i := marks - 1 - (days-1-int(day.Day-first))/step
+			of := min(step, days-(marks-1-i)*step)
+			means[i] += float64(day.Of(audience)) / float64(of)
+		}
+		number := func(n float64) string { return format.Commas(int64(math.Round(n))) }
+		table.Add(string(audience), render.Trend(means), number(slices.Min(means)), number(slices.Max(means)))
+	}
+	return table
 }
 
 // countsAs says where views by agents of a class count.

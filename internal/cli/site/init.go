@@ -36,6 +36,7 @@ type initOptions struct {
 	format    string      // DOCGAUGE_SITE_LOG_FORMAT, if it was asked for
 	environ   [][2]string // settings of a site that the environment has
 	fetchMode bool        // the logs have the header Sec-Fetch-Mode
+	linked    string      // DOCGAUGE_SITE_HOSTS, as the links in the logs show it
 }
 
 // allHosts is the answer to the question for hosts that counts all of them.
@@ -140,7 +141,7 @@ func (a commands) try(
 	}
 	byDefault := filepath.Join(o.Dir, "site")
 	err = ask(func(p *setup.Prompter) error {
-		if err := o.askSite(ctx, p, tried.Hosts, byDefault); err != nil {
+		if err := o.askSite(ctx, p, tried, byDefault); err != nil {
 			return err
 		}
 		return o.askHumans(ctx, p)
@@ -149,6 +150,12 @@ func (a commands) try(
 		return c, "", 0, err
 	}
 	said := render.NewText(a.Err)
+	if terminal == nil && os.Getenv("DOCGAUGE_SITE_HOSTS") == "" {
+		if o.linked = tried.LinkedHost(); o.linked != "" {
+			said.Line(2, "docgauge: the log has no host; visits from %s, where most links are, come from the site itself: "+
+				"DOCGAUGE_SITE_HOSTS of %s", o.linked, o.Site.Path)
+		}
+	}
 	if terminal == nil && o.Site.Hosts == "" && len(tried.Hosts) > 1 {
 		said.Line(2, "docgauge: the log has %s, which are counted as one site: --site-hosts picks some of them",
 			hostList(tried.Hosts))
@@ -172,6 +179,15 @@ func (a commands) try(
 	}
 	if c, _, project, err = a.adopt(o); err != nil {
 		return c, "", 0, err
+	}
+	if o.Names == "" {
+		name := o.siteName(tried)
+		if terminal == nil && name != "" && os.Getenv("DOCGAUGE_PROJECT_NAMES") == "" {
+			o.Names = project + "=" + name
+		}
+		if err := ask(func(p *setup.Prompter) error { return o.AskNames(ctx, p, name, project) }); err != nil {
+			return c, "", 0, err
+		}
 	}
 	// Days before the first line had readers that no log has, and what is not kept is not served.
 	since = analytics.DateOf(a.Now())
@@ -214,9 +230,32 @@ func (o *initOptions) askFormat(ctx context.Context, p *setup.Prompter) (err err
 	return err
 }
 
+// siteName proposes a name for people: the host, if there is one.
+func (o *initOptions) siteName(t count.Tried) string {
+	hosts := format.List(o.Site.Hosts)
+	switch {
+	case len(hosts) == 1 && hosts[0] != allHosts:
+		return hosts[0]
+	case len(hosts) == 0 && len(t.Hosts) == 1:
+		return byLines(t.Hosts)[0]
+	case len(t.Hosts) == 0 && len(format.List(o.linked)) == 1:
+		return o.linked
+	}
+	return ""
+}
+
 // askSite asks which hosts the site has, and where to keep who read what.
-func (o *initOptions) askSite(ctx context.Context, p *setup.Prompter, hosts map[string]int, dir string) (err error) {
-	if o.Site.Hosts == "" && len(hosts) > 1 {
+func (o *initOptions) askSite(ctx context.Context, p *setup.Prompter, t count.Tried, dir string) (err error) {
+	if linked := t.LinkedHost(); linked != "" && os.Getenv("DOCGAUGE_SITE_HOSTS") == "" {
+		p.Say("The log has no host. Most links to its pages are on " + linked + ".")
+		o.linked, err = p.Line(ctx, "Hosts of this site, comma-separated", linked, func(text string) error {
+			return new(config.Hosts).Decode(text)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if hosts := t.Hosts; o.Site.Hosts == "" && len(hosts) > 1 {
 		p.Say("The log has " + hostList(hosts) + ".")
 		o.Site.Hosts, err = p.Line(ctx, "Hosts of this site, comma-separated, or all", byLines(hosts)[0],
 			func(text string) error {
@@ -289,17 +328,22 @@ func hostProjects(project, hosts string) string {
 	return strings.Join(all, ",")
 }
 
-// readLogs tries the logs, and says what they are.
+// readLogs tries the logs, and says what they are. With --no-check all is well, and nothing is said or sent.
 func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried, ok bool, err error) {
 	_, s, _, err := a.adopt(o)
-	if err != nil || o.NoCheck {
-		return all, true, err
+	if err != nil {
+		return all, false, err
 	}
 	found := render.NewFindings(a.Out, false)
-	all.Hosts = map[string]int{}
+	all.Hosts, all.Linking = map[string]int{}, map[string]int{}
 	for _, source := range s.sources {
+		if o.NoCheck && strings.Contains(source.Where, "://") {
+			continue
+		}
 		t, err := s.rules.Try(ctx, source, a.Now)
-		foundLog(found, source, t, err)
+		if !o.NoCheck {
+			foundLog(found, source, t, err)
+		}
 		if errors.Is(err, logs.ErrUnknown) {
 			t.Lines++ // there are some
 		}
@@ -311,6 +355,12 @@ func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried
 		for host, n := range t.Hosts {
 			all.Hosts[host] += n
 		}
+		for host, n := range t.Linking {
+			all.Linking[host] += n
+		}
+	}
+	if o.NoCheck {
+		return all, true, nil
 	}
 	if err := a.foundRepeated(ctx, found, s); err != nil {
 		return all, false, err
@@ -366,6 +416,7 @@ func (o *initOptions) values() (values [][2]string, err error) {
 	}
 	values = [][2]string{{"DOCGAUGE_SITE_LOGS", strings.Join(named, ",")}, {"DOCGAUGE_SITE_DIR", o.Site.Dir},
 		{"DOCGAUGE_SITE_LOG_FORMAT", o.format}, {"DOCGAUGE_SITE_HUMANS", o.Site.Humans},
+		{"DOCGAUGE_SITE_HOSTS", o.linked},
 		{"DOCGAUGE_SITE_PROJECTS", hostProjects(cmp.Or(o.Projects, count.DefaultProject), o.Site.Hosts)}}
 	for _, pair := range o.environ {
 		i := slices.IndexFunc(values, func(of [2]string) bool { return of[0] == pair[0] })
@@ -422,14 +473,19 @@ func (a commands) write(
 			return err
 		}
 	}
+	var reports []string
+	for _, r := range analytics.Reports {
+		reports = append(reports, r.String())
+	}
 	o.BaseURL, o.Projects = apiURL(c), project
-	o.More = [][2]string{{"DOCGAUGE_BUDGET", "0"}, {"DOCGAUGE_SINCE", since.String()}}
+	o.More = [][2]string{{"DOCGAUGE_REPORTS", strings.Join(reports, ",")}, {"DOCGAUGE_BUDGET", "0"},
+		{"DOCGAUGE_SINCE", since.String()}}
 	text, err := o.Text()
 	if err != nil {
 		return err
 	}
 	if o.Unit == "" {
-		if _, err = o.Adopt(a.Console, text, "BUDGET", "SINCE"); err != nil {
+		if _, err = o.Adopt(a.Console, text, "REPORTS", "BUDGET", "SINCE"); err != nil {
 			return err
 		}
 	}
@@ -489,14 +545,8 @@ Whether the service can read the logs, and follows them:
 	}
 	fmt.Fprintf(a.Out, "wrote %s (mode 0600), the key\n\nStart the site, and leave it running:\n"+
 		"  docgauge --env-file %s site serve\n\n", o.KeyFile, render.ShellWord(o.Site.Path))
-	if err := setup.PrintUses(a.Console, o.Path); err != nil {
+	if err := setup.PrintUnit(a.Console, "docgauge-site", o.Site.Path, "site serve"); err != nil {
 		return err
 	}
-	self, _, err := setup.ProgramPath()
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.Out, "The site's unit (docgauge-site.service) differs in one line:\n"+
-		"  ExecStart=%s --env-file %s site serve\n", render.SystemdWord(self), render.SystemdWord(o.Site.Path))
-	return err
+	return setup.PrintUses(a.Console, o.Path)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,12 +50,12 @@ so it can be mailed and opened anywhere.
 
 It needs no settings, keeps nothing, and sends nothing. Its numbers are those of
 docgauge site count with --from and --to of each window. Weeks and months that
-the logs have only in part are left out, as is a day that is not over. Names of
+the logs have only in part are left out, as is a last day that was cut. Names of
 files, formats, directories and - are as in docgauge site count; a file that is
 no access log is named and left out, and what makes the numbers doubtful stands
 at the top of the page.
 
-Facts are in a temporary directory (TMPDIR) while the command runs: about 20
+Facts are in a temporary directory (TMPDIR) while the command runs: about 30
 bytes a view, without addresses.
 
 --serve shows the pages of docgauge serve, with each page's and each agent's
@@ -120,16 +121,20 @@ func (a commands) report(ctx context.Context, o reportOptions, paths []string, s
 	if err != nil {
 		return err
 	}
+	name, names := nameOf(kept), maps.Clone(c.ProjectNames)
+	if len(kept.Projects) == 1 && names[kept.Projects[0]] == "" {
+		names = map[string]string{kept.Projects[0]: name}
+	}
 	r := web.Report{}
 	if len(shown.all) > 0 {
 		// As of the end of the logs: no later window is missing.
-		r, err = web.ReadReport(ctx, shown, web.ReportOptions{Now: shown.end.Time(), Names: c.ProjectNames,
+		r, err = web.ReadReport(ctx, shown, web.ReportOptions{Now: shown.end.Time(), Names: names,
 			Pages: reportPages, Reads: true})
 		if err != nil {
 			return err
 		}
 	}
-	r.Made, r.Version, r.Title = now, a.Build.Version, cmp.Or(o.title, titleOf(kept))
+	r.Made, r.Version, r.Title = now, a.Build.Version, cmp.Or(o.title, "Readers in "+name)
 	r.Findings, r.Origin = kept.Warnings, originOf(kept)
 	if o.serve {
 		return a.serveReport(ctx, r, shown, o.open)
@@ -140,15 +145,15 @@ func (a commands) report(ctx context.Context, o reportOptions, paths []string, s
 // reportPages is the length of each list of pages.
 const reportPages = 50
 
-// titleOf names the logs.
-func titleOf(k count.Kept) string {
+// nameOf names the logs.
+func nameOf(k count.Kept) string {
 	switch {
 	case len(k.Files) != 1:
-		return "Readers in " + format.Plural(len(k.Files), "log")
+		return format.Plural(len(k.Files), "log")
 	case k.Files[0] == "-":
-		return "Readers in a log"
+		return "a log"
 	}
-	return "Readers in " + filepath.Base(k.Files[0])
+	return filepath.Base(k.Files[0])
 }
 
 // originOf says what was read.
@@ -192,13 +197,18 @@ func (a commands) writeReport(ctx context.Context, r web.Report, o reportOptions
 // serveReport shows the windows as the pages of docgauge serve, until ctx ends.
 func (a commands) serveReport(ctx context.Context, r web.Report, shown *windows, open bool) error {
 	console.SurviveClosedPipes()
-	values := &view.Snapshot{At: r.Made, Version: r.Version, Projects: r.Projects}
+	values := &view.Snapshot{At: r.Made, Version: r.Version, Projects: r.Projects, LastSuccess: r.Made,
+		Runs: []analytics.Run{{Started: r.Made, Finished: r.Made, Outcome: "success", Windows: len(shown.all)}}}
 	for _, p := range r.Projects {
 		for _, g := range p.Grids {
 			values.Windows = append(values.Windows, view.Window{Revision: *g.Newest})
 		}
 		for _, g := range p.Others {
-			values.Others = append(values.Others, view.RowsWindow{Revision: *g.Newest})
+			w, err := shown.site(ctx, *g.Newest)
+			if err != nil {
+				return err
+			}
+			values.Others = append(values.Others, w)
 		}
 	}
 	pages := &web.Site{Current: func() *view.Snapshot { return values }, Version: r.Version,

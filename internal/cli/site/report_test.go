@@ -227,6 +227,7 @@ func TestReportWindows(t *testing.T) {
 		{"yesterday and today", time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC), 2, "map[day:1]"},
 		{"ten days without a whole week", time.Date(2025, 12, 2, 0, 0, 0, 0, time.UTC), 10, "map[10d:1 day:10]"},
 		{"a week", time.Date(2025, 12, 1, 0, 0, 0, 0, time.UTC), 7, "map[day:7 week:1]"},
+		{"cut in its last night", time.Date(2025, 12, 1, 4, 0, 0, 0, time.UTC), 8, "map[8d:1 day:8 week:1]"},
 		{"a month", time.Date(2025, 12, 1, 0, 0, 0, 0, time.UTC), 31, "map[day:31 month:1 week:4]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/serve"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -42,11 +43,16 @@ const trustedMonths = 25
 // errReadOnly: the windows are those of logs.
 var errReadOnly = errors.New("the windows of logs cannot be written")
 
-// countWindows counts the windows that end by the last day of the logs, or by today.
+// lateEnough is the time of day from which on a last line may be the last of its day: a day that was cut before would
+// look like a fall.
+const lateEnough = 21 * time.Hour
+
+// countWindows counts the windows that end by the last whole day of the logs.
 func countWindows(
 	ctx context.Context, k count.Kept, store *facts.Store, mode analytics.Humans, now time.Time,
 ) (*windows, error) {
-	s := &windows{store: store, at: now, mode: mode, end: min(analytics.DateOf(now), analytics.DateOf(k.Newest)+1)}
+	s := &windows{store: store, at: now, mode: mode,
+		end: min(analytics.DateOf(now), analytics.DateOf(k.Newest.Add(24*time.Hour-lateEnough)))}
 	for _, project := range k.Projects {
 		if err := s.count(ctx, project); err != nil {
 			return nil, err
@@ -71,7 +77,7 @@ func (s *windows) count(ctx context.Context, project string) error {
 	for _, kind := range kinds {
 		found := within(kind, *first, end)
 		isOver := end > *first
-		if !isOver && kind == analytics.Day {
+		if !isOver && kind == analytics.Day { // so far
 			found = []analytics.Window{{From: *first, To: *first + 1}}
 		}
 		for _, w := range found {
@@ -156,6 +162,25 @@ func records[R analytics.RowType](err error, lists ...[]R) (iter.Seq2[analytics.
 			}
 		}
 	}), err
+}
+
+// site returns the first rows of the site in a window, and how many others there are.
+func (s *windows) site(ctx context.Context, rev analytics.Revision) (w view.RowsWindow, err error) {
+	w.Revision = rev
+	err = sinks.Read(ctx, s, rev, "", func(window sinks.Sealed) error {
+		for row, err := range window.Rows() {
+			if err != nil || row.Path() != "" {
+				return err
+			}
+			if len(w.Rows) < view.MaxRows {
+				w.Rows = append(w.Rows, row)
+			} else {
+				w.More++
+			}
+		}
+		return nil
+	})
+	return w, err
 }
 
 func (s *windows) Inspect(_ context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {

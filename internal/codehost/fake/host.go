@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/format"
 )
 
 // maxAsked is the most requests that Asked remembers, so that a host that runs for long takes little memory.
@@ -301,9 +302,9 @@ func (h *Host) respond(w http.ResponseWriter, r *http.Request, find func(*query)
 
 // matches reports whether one of the tags of a client is tag.
 func matches(headers []string, tag string) bool {
-	plain := func(t string) string { return strings.TrimPrefix(strings.TrimSpace(t), "W/") }
+	plain := func(t string) string { return strings.TrimPrefix(t, "W/") }
 	for _, header := range headers {
-		for one := range strings.SplitSeq(header, ",") {
+		for _, one := range format.List(header) {
 			if plain(one) == plain(tag) || plain(one) == "*" {
 				return true
 			}

@@ -27,8 +27,8 @@ type Batch struct {
 	Bad     *BadLine
 	// Nameless are the lines to which the host has given no id.
 	Nameless int
-	// Evidence is of all its lines.
-	Evidence Evidence
+	// Tally has all its lines.
+	Tally Tally
 
 	proofs  []proof // of each in Shown
 	asked   []negotiated
@@ -104,8 +104,8 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 	b.Missed, v.missed = v.missed, nil
 	b.Shown, b.proofs, v.shown, v.proofs = v.shown, v.proofs, nil, nil
 	b.asked, v.negotiated = v.negotiated, nil
-	b.Evidence, v.evidence = v.evidence, Evidence{}
-	b.Evidence.keys, b.Evidence.browsers = p.Keys(), v.crowd.take()
+	b.Tally, v.tally = v.tally, Tally{}
+	b.Tally.keys, b.Tally.browsers = p.Keys(), v.crowd.take()
 	return b
 }
 

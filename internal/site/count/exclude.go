@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/docgauge/docgauge/internal/format"
 )
 
 // exclusions say which views do not count.
@@ -15,7 +17,7 @@ type exclusions struct {
 
 // parseExclusions refuses an exclusion that no view can match.
 func parseExclusions(text string, not *assets) (e exclusions, err error) {
-	err = listed(text, func(part string) error {
+	for _, part := range format.List(text) {
 		agent, isAgent := strings.CutPrefix(part, "agent:")
 		switch {
 		case isAgent && agent != "":
@@ -24,11 +26,11 @@ func parseExclusions(text string, not *assets) (e exclusions, err error) {
 			path, star := strings.CutSuffix(part, "*")
 			switch {
 			case strings.ContainsAny(path, "?#*"):
-				return fmt.Errorf("%.60q: matches no view: write a path without its query, and * only at the end", part)
+				return e, fmt.Errorf("%.60q: matches no view: write a path without its query, and * only at the end", part)
 			case len(path) > maxPath:
-				return fmt.Errorf("%.60q…: matches no view: want a path of at most %d bytes", part, maxPath)
+				return e, fmt.Errorf("%.60q…: matches no view: want a path of at most %d bytes", part, maxPath)
 			case !star && (not.kindOf([]byte(path)) != isPage || not.haveFolder(path)):
-				return fmt.Errorf("%.60q: matches no view, because DOCGAUGE_SITE_ASSETS leaves it out already: remove it",
+				return e, fmt.Errorf("%.60q: matches no view, because DOCGAUGE_SITE_ASSETS leaves it out already: remove it",
 					part)
 			}
 			path = spell([]byte(path))
@@ -39,13 +41,12 @@ func parseExclusions(text string, not *assets) (e exclusions, err error) {
 		default:
 			p, err := parseNetwork(part)
 			if err != nil {
-				return fmt.Errorf("%w; or a path that begins with / (and may end with *), or agent:text", err)
+				return e, fmt.Errorf("%w; or a path that begins with / (and may end with *), or agent:text", err)
 			}
 			e.networks = append(e.networks, p)
 		}
-		return nil
-	})
-	return e, err
+	}
+	return e, nil
 }
 
 // havePath reports whether a path is excluded, as it was asked for or as the page that it names. What is

@@ -32,8 +32,8 @@ const (
 // FindingNames are the names of all findings.
 var FindingNames = []string{NoKey, NoUserAgent, NoStatus, Future, NoClients, NoEvidence, Repeated}
 
-// Evidence counts what the findings of a log follow from.
-type Evidence struct {
+// Tally counts what the findings of a log follow from.
+type Tally struct {
 	forms []formLines
 	keys  uint32 // as [logs.Parser.Keys] has them
 	lines int    // of all forms
@@ -54,33 +54,33 @@ type formLines struct {
 }
 
 // form returns the counts of a form.
-func (e *Evidence) form(name string) *formLines {
-	for i := range e.forms {
-		if e.forms[i].form == name {
-			return &e.forms[i]
+func (t *Tally) form(name string) *formLines {
+	for i := range t.forms {
+		if t.forms[i].form == name {
+			return &t.forms[i]
 		}
 	}
-	e.forms = append(e.forms, formLines{form: name})
-	return &e.forms[len(e.forms)-1]
+	t.forms = append(t.forms, formLines{form: name})
+	return &t.forms[len(t.forms)-1]
 }
 
 // observe counts a line of a form.
 func (v *Viewer) observe(form string, l *logs.Line) {
-	e := &v.evidence
-	e.lines++
+	t := &v.tally
+	t.lines++
 	if l.Time >= v.Future {
-		e.future, e.newest = e.future+1, max(e.newest, l.Time)
+		t.future, t.newest = t.future+1, max(t.newest, l.Time)
 	}
 	if len(l.Reader) > 0 { // an event has neither
 		return
 	}
-	f := e.form(form)
+	f := t.form(form)
 	f.lines++
 	if len(l.Forwarded) > 0 {
-		e.forwarded++
+		t.forwarded++
 	}
 	if len(l.FetchMode) > 0 {
-		e.fetchModes++
+		t.fetchModes++
 	}
 	if len(l.UserAgent) > 0 {
 		f.agents++
@@ -90,35 +90,35 @@ func (v *Viewer) observe(form string, l *logs.Line) {
 	}
 }
 
-// Add adds the evidence of other lines.
-func (e *Evidence) Add(other Evidence) {
+// Add adds other lines.
+func (t *Tally) Add(other Tally) {
 	for _, f := range other.forms {
-		to := e.form(f.form)
+		to := t.form(f.form)
 		to.lines, to.agents, to.statuses = to.lines+f.lines, to.agents+f.agents, to.statuses+f.statuses
 	}
-	e.keys |= other.keys
-	e.forwarded += other.forwarded
-	e.assets, e.notModified, e.fetchModes = e.assets+other.assets, e.notModified+other.notModified,
-		e.fetchModes+other.fetchModes
-	e.browsers.add(other.browsers)
-	e.lines, e.future, e.newest = e.lines+other.lines, e.future+other.future, max(e.newest, other.newest)
+	t.keys |= other.keys
+	t.forwarded += other.forwarded
+	t.assets, t.notModified, t.fetchModes = t.assets+other.assets, t.notModified+other.notModified,
+		t.fetchModes+other.fetchModes
+	t.browsers.add(other.browsers)
+	t.lines, t.future, t.newest = t.lines+other.lines, t.future+other.future, max(t.newest, other.newest)
 }
 
-// AddRecent adds the evidence of later lines; once there are so many in all, those before count half.
-func (e *Evidence) AddRecent(other Evidence, lines int) {
-	if e.lines+other.lines > lines {
-		for i := range e.forms {
-			f := &e.forms[i]
+// AddRecent adds later lines; once there are so many in all, those before count half.
+func (t *Tally) AddRecent(other Tally, lines int) {
+	if t.lines+other.lines > lines {
+		for i := range t.forms {
+			f := &t.forms[i]
 			f.lines, f.agents, f.statuses = f.lines/2, f.agents/2, f.statuses/2
 		}
-		e.lines, e.future, e.forwarded = e.lines/2, e.future/2, e.forwarded/2
-		e.assets, e.notModified, e.fetchModes = e.assets/2, e.notModified/2, e.fetchModes/2
-		e.browsers.all, e.browsers.shared = e.browsers.all/2, e.browsers.shared/2
-		for i := range e.browsers.networks {
-			e.browsers.networks[i] /= 2
+		t.lines, t.future, t.forwarded = t.lines/2, t.future/2, t.forwarded/2
+		t.assets, t.notModified, t.fetchModes = t.assets/2, t.notModified/2, t.fetchModes/2
+		t.browsers.all, t.browsers.shared = t.browsers.all/2, t.browsers.shared/2
+		for i := range t.browsers.networks {
+			t.browsers.networks[i] /= 2
 		}
 	}
-	e.Add(other)
+	t.Add(other)
 }
 
 // remedies say, by the form of lines, how to log the user agent, the status and Sec-Fetch-Mode.
@@ -149,16 +149,16 @@ var remedies = map[string]struct{ agent, status, mode string }{
 const traefikAgent = "accesslog.fields.headers.names.User-Agent=keep"
 
 // Findings returns what is found in a log, or in several; nothing before it has so many lines.
-func (r *Rules) Findings(e Evidence, least int) (all []Finding) {
+func (r *Rules) Findings(t Tally, least int) (all []Finding) {
 	missing := map[string]bool{}
-	for _, key := range r.format.MissingKeys(e.keys) {
+	for _, key := range r.format.MissingKeys(t.keys) {
 		missing[key.Meaning] = true
 		all = append(all, Finding{NoKey, noKey(key), true})
 	}
-	if e.lines < least {
+	if t.lines < least {
 		return nil
 	}
-	for _, f := range e.forms {
+	for _, f := range t.forms {
 		remedy := remedies[f.form]
 		if lack := f.lines - f.agents; 2*lack > f.lines && !missing["agent"] {
 			all = append(all, Finding{NoUserAgent, fmt.Sprintf("no user agent in %d of %s (%s), which therefore count no "+
@@ -170,26 +170,26 @@ func (r *Rules) Findings(e Evidence, least int) (all []Finding) {
 				lack, format.Plural(f.lines, "line"), f.form, cmp.Or(remedy.status, "log the status of the response")), true})
 		}
 	}
-	if f, ok := r.proxyFound(e); ok {
+	if f, ok := r.proxyFound(t); ok {
 		all = append(all, f)
 	}
-	if e.browsers.all >= leastViews && e.assets+e.notModified+e.fetchModes == 0 {
+	if t.browsers.all >= leastViews && t.assets+t.notModified+t.fetchModes == 0 {
 		all = append(all, Finding{NoEvidence, "no line can show whether the clients that call themselves browsers are " +
 			"browsers: the log has no styles, scripts, fonts or images of the site, no page answered 304, and no " +
-			"Sec-Fetch-Mode: log them; " + e.logFetchMode(), r.humans == analytics.Confirmed})
+			"Sec-Fetch-Mode: log them; " + t.logFetchMode(), r.humans == analytics.Confirmed})
 	}
-	if e.future > 0 {
+	if t.future > 0 {
 		all = append(all, Finding{Future, fmt.Sprintf("%d of %s left out, with times in the future, up to %s: correct the "+
-			"clock or the time zone of the server that writes the log", e.future, format.Plural(e.lines, "line"),
-			time.Unix(e.newest, 0).UTC().Format(time.RFC3339)), 2*e.future > e.lines})
+			"clock or the time zone of the server that writes the log", t.future, format.Plural(t.lines, "line"),
+			time.Unix(t.newest, 0).UTC().Format(time.RFC3339)), 2*t.future > t.lines})
 	}
 	return all
 }
 
 // logFetchMode says how to log Sec-Fetch-Mode, for the form that most lines have.
-func (e *Evidence) logFetchMode() string {
+func (t *Tally) logFetchMode() string {
 	most := formLines{}
-	for _, f := range e.forms {
+	for _, f := range t.forms {
 		if f.lines > most.lines {
 			most = f
 		}
@@ -201,14 +201,14 @@ func (e *Evidence) logFetchMode() string {
 const leastViews = 20
 
 // proxyFound finds that most views by browsers have the address of a proxy.
-func (r *Rules) proxyFound(e Evidence) (f Finding, ok bool) {
-	views := e.browsers
+func (r *Rules) proxyFound(t Tally) (f Finding, ok bool) {
+	views := t.browsers
 	if views.all < leastViews {
 		return f, false
 	}
 	percent := func(n int) int { return 100 * n / views.all }
 	logIt := ""
-	if e.forwarded == 0 {
+	if t.forwarded == 0 {
 		logIt = ", and log X-Forwarded-For, which this log lacks"
 	}
 	for i, n := range views.networks {
@@ -241,8 +241,8 @@ func noKey(key logs.Key) string {
 }
 
 // unknown returns the error of a log without a line of a known format.
-func (r *Rules) unknown(e Evidence) error {
-	if missing := r.format.MissingKeys(e.keys); len(missing) > 0 {
+func (r *Rules) unknown(t Tally) error {
+	if missing := r.format.MissingKeys(t.keys); len(missing) > 0 {
 		return fmt.Errorf("%w; %s", logs.ErrUnknown, noKey(missing[0]))
 	}
 	return logs.ErrUnknown

@@ -13,31 +13,33 @@ import (
 // parseProxies reads a comma-separated list of networks, addresses, and names of networks: those that docgauge knows,
 // and files of published addresses.
 func parseProxies(text string, published *agents.Ranges) (all []netip.Prefix, err error) {
-	err = listed(text, func(part string) error {
-		for _, named := range [][]netip.Prefix{published.Networks(part), logs.Proxies(part)} {
-			if named != nil {
-				all = append(all, named...)
-				return nil
+	for _, part := range format.List(text) {
+		named := published.Networks(part)
+		if named == nil {
+			named = logs.Proxies(part)
+		}
+		if named == nil {
+			p, err := parseNetwork(part)
+			if err != nil {
+				return nil, fmt.Errorf("%w; or cloudflare, fastly, private, or the name of a file in DOCGAUGE_SITE_RANGES_DIR", err)
 			}
+			named = []netip.Prefix{p}
 		}
-		p, err := parseNetwork(part)
-		if err != nil {
-			return fmt.Errorf("%w; or cloudflare, fastly, private, or the name of a file in DOCGAUGE_SITE_RANGES_DIR", err)
-		}
-		all = append(all, p)
-		return nil
-	})
-	return all, err
+		all = append(all, named...)
+	}
+	return all, nil
 }
 
 // ParseNetworks reads a comma-separated list of networks and addresses.
 func ParseNetworks(text string) (all []netip.Prefix, err error) {
-	err = listed(text, func(part string) error {
+	for _, part := range format.List(text) {
 		p, err := parseNetwork(part)
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, p)
-		return err
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 // parseNetwork reads 192.0.2.0/24, 2001:db8::/32 or a single address.
@@ -123,14 +125,4 @@ func networkOf(addr netip.Addr) (client netip.Addr, bytes []byte) {
 		return addr, bits[12:]
 	}
 	return netip.AddrFrom16([16]byte(append(bits[:8:8], make([]byte, 8)...))), bits[:8]
-}
-
-// listed calls each with the parts of a comma-separated list.
-func listed(text string, each func(string) error) error {
-	for _, part := range format.List(text) {
-		if err := each(part); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -28,13 +28,13 @@ type People struct {
 }
 
 // peopleOf counts people of whom each is isPerson and its proofs; others are no people.
-func peopleOf(all iter.Seq[proof], e Evidence) (p People) {
+func peopleOf(all iter.Seq[proof], t Tally) (p People) {
 	for is := range all {
 		if is&isPerson != 0 {
 			p.add(is)
 		}
 	}
-	p.Logged.Assets, p.Logged.FetchMode = e.assets > 0, e.fetchModes > 0
+	p.Logged.Assets, p.Logged.FetchMode = t.assets > 0, t.fetchModes > 0
 	return p
 }
 
@@ -80,7 +80,7 @@ func (p People) Evidence() string {
 
 // confirm counts the people. In the mode confirmed the other ones count nowhere from then on.
 func (c *counting) confirm() (p People) {
-	p = peopleOf(slices.Values(c.is), c.evidence)
+	p = peopleOf(slices.Values(c.is), c.tally)
 	if c.humans == analytics.Confirmed {
 		keep := func(who facts.Who) bool { return who&1 != facts.Human || c.isConfirmed(who>>1) }
 		c.pages.Keep(keep)
@@ -115,7 +115,11 @@ func (c *counting) browsers(negotiation func(agent int32) Negotiation) (all []ag
 			row = &browser
 		}
 		row.Visitors++
-		row.sums.add(c.people[reader])
+		if c.ByAgent {
+			row.sums.add(c.people[reader])
+		} else {
+			row.Requests += int(c.byPerson[reader])
+		}
 	}
 	for _, row := range []agentReaders{browser, unconfirmed, unnamed} {
 		if row.Visitors > 0 {

@@ -59,10 +59,12 @@ type Report struct {
 	Days []dayTotals `json:"days,omitempty"`
 	// UserAgents has the most frequent first.
 	UserAgents []*UserAgentReaders `json:"user_agents,omitempty"`
-	// Lines counts the lines that were read. Views counts the views, also by agents that do not count as readers.
-	Lines   int            `json:"lines"`
-	Views   int            `json:"views"`
-	LeftOut map[Reason]int `json:"left_out"`
+	// Lines counts the lines that were read. Views counts the views, also by agents that do not count as readers;
+	// AIRequests those that count as AI.
+	Lines      int            `json:"lines"`
+	Views      int            `json:"views"`
+	AIRequests int            `json:"ai_requests"`
+	LeftOut    map[Reason]int `json:"left_out"`
 	// Unparsed is the first line of the first log that has one.
 	Unparsed *BadLine `json:"first_unparsed,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -182,7 +184,7 @@ func (c *counting) readAll(ctx context.Context, names []string) (paths []string,
 		}
 	}
 	if len(c.unknown) > 0 && len(c.unknown) == len(paths) {
-		return nil, fmt.Errorf("%s: %w", c.unknown[0], c.Rules.unknown(c.evidence))
+		return nil, fmt.Errorf("%s: %w", c.unknown[0], c.Rules.unknown(c.tally))
 	}
 	return paths, nil
 }
@@ -229,18 +231,19 @@ type counting struct {
 	visitors   []int   // by agent
 	requests   []sums  // by agent
 	is         []proof // by reader: isPerson, isUnnamed, and its proofs
+	byPerson   []int32 // views by people, by reader
 	people     []sums  // by reader, with Options.ByAgent
 	unnamed    sums
 	visits     map[personSource]int // requests
 	userAgents userAgentCounts
 	leftOut    map[Reason]int
 	lines      int
-	views      int
+	views, ai  int
 	from, to   analytics.Date
 	bad        *BadLine
 	badLog     int
 	unknown    []string // logs without a line of a known format
-	evidence   Evidence
+	tally      Tally
 	repeats    *Repeats
 	newest     int64 // Unix seconds of the newest line
 	kept       *kept // where views are put; nil: they are counted here
@@ -371,7 +374,7 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 func (c *counting) add(ctx context.Context, log int, b Batch) error {
 	c.lines += b.Lines
 	c.newest = max(c.newest, b.Newest)
-	c.evidence.Add(b.Evidence)
+	c.tally.Add(b.Tally)
 	for why, n := range b.LeftOut {
 		c.leftOut[why] += n
 	}
@@ -429,6 +432,9 @@ func (c *counting) count(b Batch) {
 		if v.Kind == facts.Neither {
 			continue
 		}
+		if v.Kind == facts.AI {
+			c.ai++
+		}
 		who := reader<<1 | uint32(v.Kind)
 		c.pages.Add(who, int(v.Page))
 		if c.ByDay {
@@ -447,13 +453,14 @@ func (c *counting) reader(id [2]uint64) uint32 {
 	number, known := c.readers[id]
 	if !known {
 		number = uint32(len(c.is))
-		c.readers[id], c.is = number, append(c.is, 0)
+		c.readers[id], c.is, c.byPerson = number, append(c.is, 0), append(c.byPerson, 0)
 	}
 	return number
 }
 
 // addPerson counts a view by a person.
 func (c *counting) addPerson(reader uint32, v *view) {
+	c.byPerson[reader]++
 	if c.ByAgent {
 		if n := len(c.is); n > len(c.people) {
 			c.people = append(c.people, make([]sums, n-len(c.people))...)
@@ -475,9 +482,9 @@ func (c *counting) addDay(who facts.Who, day analytics.Date) {
 }
 
 func (c *counting) report(paths []string) *Report {
-	people := c.confirm()
+	confirmed := c.confirm()
 	r := c.reading(paths)
-	r.Totals, r.People, r.Agents = c.pages.Site(), people, []agentReaders{}
+	r.Totals, r.People, r.AIRequests, r.Agents = c.pages.Site(), confirmed, c.ai, []agentReaders{}
 	names := make([]string, len(c.words.pages.all))
 	for i, page := range c.words.pages.all {
 		names[i] = page.path
@@ -494,14 +501,15 @@ func (c *counting) report(paths []string) *Report {
 			agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
 			c.visitors[i], n, negotiation(int32(i))})
 	}
+	people := c.browsers(negotiation)
+	r.Classes = classes(slices.Concat(r.Agents, people))
 	if c.ByAgent {
-		r.Agents = append(r.Agents, c.browsers(negotiation)...)
+		r.Agents = append(r.Agents, people...)
 	}
 	slices.SortFunc(r.Agents, func(x, y agentReaders) int {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
 			strings.Compare(x.Agent, y.Agent))
 	})
-	r.Classes = classes(r.Agents)
 	r.Sources = c.sources()
 	r.UserAgents = c.userAgents.list()
 	if c.userAgents.dropped {
@@ -535,7 +543,7 @@ func (c *counting) reading(paths []string) *Report {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
 	}
 	isProxy := false
-	for _, f := range c.Findings(c.evidence, 1) {
+	for _, f := range c.Findings(c.tally, 1) {
 		r.Warnings = append(r.Warnings, f.Text)
 		isProxy = isProxy || f.Name == NoClients
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
@@ -127,14 +128,14 @@ func (r *Rules) Projects(sources []logs.Source) (all []string) {
 
 func parseProjects(text string) (all []host, err error) {
 	numbers := map[string]int32{}
-	err = listed(text, func(part string) error {
+	for _, part := range format.List(text) {
 		project, where, ok := strings.Cut(part, "=")
 		if err := analytics.CheckProject(project); err != nil {
-			return err
+			return nil, err
 		}
 		name, prefix, _ := strings.Cut(where, "/")
 		if !ok || name == "" || strings.ContainsAny(where, " ?#") {
-			return fmt.Errorf("%.80q: want project=host or project=host/prefix", part)
+			return nil, fmt.Errorf("%.80q: want project=host or project=host/prefix", part)
 		}
 		number, known := numbers[project]
 		if !known {
@@ -142,7 +143,6 @@ func parseProjects(text string) (all []host, err error) {
 			numbers[project] = number
 		}
 		all = append(all, host{project, strings.ToLower(name), strings.TrimRight("/"+prefix, "/"), number})
-		return nil
-	})
-	return all, err
+	}
+	return all, nil
 }

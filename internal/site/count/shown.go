@@ -56,7 +56,7 @@ func (s *seen) add(l *logs.Line, by proof) (isNew bool) {
 
 // showAsset records that the client of a line fetches what browsers fetch by themselves.
 func (v *Viewer) showAsset(l *logs.Line) {
-	v.evidence.assets++
+	v.tally.assets++
 	if !v.isNew(l, byAsset) {
 		return
 	}

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
@@ -23,6 +25,7 @@ type Tried struct {
 	Lines, Parsed  int    // of the beginning of the oldest log and the end of the newest
 	Oldest, Newest time.Time
 	Hosts          map[string]int // lines by host without its port; others are no names
+	Linking        map[string]int // lines without a host by the host that their referrer names, but for known sources
 	Accept         bool           // whether a line has the header
 	People         People
 	Findings       []Finding
@@ -30,7 +33,7 @@ type Tried struct {
 	forms           map[string]int // lines by the name of their form
 	viewer          *Viewer
 	readers         map[[2]uint64]proof // those that call themselves browsers, with their proofs
-	evidence        Evidence
+	tally           Tally
 	rules           *Rules
 	markdown, other int // views by browsers of Markdown, by path, and of other pages
 }
@@ -40,6 +43,21 @@ type Tried struct {
 func (t Tried) Scripted() bool {
 	const fewest = 4
 	return t.rules != nil && !t.rules.fetches && t.markdown >= fewest && t.markdown > t.other
+}
+
+// LinkedHost is the host that most links to the pages are on if the lines have no host, in lower case and without www.:
+// a site's own pages link to one another, and to their styles. It is empty if there is none.
+func (t Tried) LinkedHost() (host string) {
+	sum := 0
+	for name, n := range t.Linking {
+		if sum += n; n > t.Linking[host] || n == t.Linking[host] && name < host {
+			host = name
+		}
+	}
+	if len(t.Hosts) > 0 || 2*t.Linking[host] <= sum {
+		return ""
+	}
+	return host
 }
 
 // headSize is the number of bytes at the beginning of the oldest log and at the end of the newest that Try reads.
@@ -57,7 +75,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 	if _, isPushed := source.Pushed(); isPushed || source.Where == "-" {
 		return t, nil
 	}
-	t.Hosts, t.forms, t.rules = map[string]int{}, map[string]int{}, r
+	t.Hosts, t.Linking, t.forms, t.rules = map[string]int{}, map[string]int{}, map[string]int{}, r
 	parser := r.Parser()
 	future := (analytics.DateOf(now()) + 2).Time().Unix()
 	t.viewer = NewViewer(r, NewVocabulary(), 0, future)
@@ -77,7 +95,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 			return nil
 		}
 		if t.parse(parser, head); t.Parsed == 0 {
-			return fmt.Errorf("%s: %w", c.Name, r.unknown(t.evidence))
+			return fmt.Errorf("%s: %w", c.Name, r.unknown(t.tally))
 		}
 		return errEnough
 	})
@@ -89,8 +107,8 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 			return t, err
 		}
 	}
-	t.Findings = r.Findings(t.evidence, 1)
-	t.People = peopleOf(maps.Values(t.readers), t.evidence)
+	t.Findings = r.Findings(t.tally, 1)
+	t.People = peopleOf(maps.Values(t.readers), t.tally)
 	for form, n := range t.forms {
 		if most := t.forms[t.Format]; n > most || n == most && form < t.Format {
 			t.Format = form
@@ -150,7 +168,7 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 
 func (t *Tried) parse(parser *logs.Parser, text []byte) {
 	b := t.viewer.Batch(parser, logs.Lines{Text: text, First: 1, Fields: parser.Fields()})
-	t.evidence.Add(b.Evidence)
+	t.tally.Add(b.Tally)
 	for _, v := range b.Views {
 		if v.Agent == facts.Browser && v.Kind == facts.Human {
 			t.readers[v.Readers] |= isPerson
@@ -181,14 +199,27 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 			if written.After(t.Newest) {
 				t.Newest = written
 			}
-			host, _, _ := strings.Cut(strings.ToLower(string(l.Host)), ":")
-			if host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" {
+			if host := hostOf(string(l.Host)); host != "" {
 				t.Hosts[host]++
+			} else if from, err := url.Parse(string(l.Referrer)); err == nil &&
+				agents.SourceOf(l.Referrer, nil, nil, nil) == agents.OtherSource {
+				if host := strings.TrimPrefix(hostOf(from.Host), "www."); host != "" {
+					t.Linking[host]++
+				}
 			}
 			t.Accept = t.Accept || len(l.Accept) > 0
 			t.view(&l)
 		}
 	}
+}
+
+// hostOf returns a host without its port, in lower case; empty if it is no name.
+func hostOf(text string) string {
+	host, _, _ := strings.Cut(strings.ToLower(text), ":")
+	if strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
+		return ""
+	}
+	return host
 }
 
 // view counts a line if it is a view by a browser.

@@ -81,8 +81,8 @@ type Viewer struct {
 
 	// Future is the time, in Unix seconds, from which on a line's own time must be wrong.
 	Future int64
-	// evidence is of the lines since the last batch.
-	evidence Evidence
+	// tally has the lines since the last batch.
+	tally Tally
 
 	// byUserAgent keeps the client of the present line in last.
 	byUserAgent bool
@@ -338,7 +338,7 @@ func (v *Viewer) event(l *logs.Line, out *view) Reason {
 	}
 	why := v.reader(out, []byte("event"), l.Reader)
 	if l.Shown {
-		v.evidence.assets++
+		v.tally.assets++
 	}
 	if why == "" && l.Shown && v.isNew(l, byAsset) {
 		v.shown = append(v.shown, facts.Shown{Readers: out.Readers, Day: out.Day, Project: out.Project})
@@ -378,7 +378,7 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	client, network := networkOf(addr)
 	out.Agent = a.number
 	if l.Status == http.StatusNotModified && !v.proxied {
-		v.evidence.notModified++
+		v.tally.notModified++
 	}
 	if why = v.reader(out, network, a.digest[:]); why == "" && a.agent == nil {
 		v.showPage(l, out, addr, a)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // TestAPIKeys: a key is valid and revoked at once for another process beside, and its secret is in
@@ -62,4 +64,37 @@ func TestAPIKeys(t *testing.T) {
 			t.Errorf("%s has the secret, or %v", file, err)
 		}
 	}
+}
+
+// TestTemporary: a temporary site counts as others do, and none of its files has a key.
+func TestTemporary(t *testing.T) {
+	s, err := OpenTemporary(t.TempDir())
+	check(t, err)
+	day := analytics.NewDate(2026, 1, 10)
+	readers := s.NewIdentifier([]string{project}, time.Now)
+	for i := range 2 {
+		b := Batch{Projects: []string{project}, Views: make([]View, 2)}
+		for k := range b.Views {
+			b.Views[k] = View{Day: day, Agent: Browser, Referral: NoReferral}
+			if open, err := readers.Identify(&b.Views[k], []byte{byte(k)}); err != nil || !open {
+				t.Fatalf("open %v, %v", open, err)
+			}
+		}
+		if i == 0 {
+			b.Pages = []Page{{Project: project, Path: "/a"}}
+		}
+		check(t, s.Commit(t.Context(), b))
+		readers.Forget()
+	}
+	got, err := s.CountVisitors(t.Context(), project, day, day+1, analytics.Claimed)
+	check(t, err)
+	if want := (analytics.Totals{Human: 2, Total: 2}); got.Totals != want {
+		t.Errorf("%v, want %v", got.Totals, want)
+	}
+	var keys int
+	check(t, s.sql.QueryRow("SELECT count(*) FROM epochs WHERE length(key) > 0").Scan(&keys))
+	if keys > 0 {
+		t.Errorf("%d keys are in the database", keys)
+	}
+	check(t, s.Close())
 }

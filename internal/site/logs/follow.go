@@ -18,6 +18,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/filestore"
+	"github.com/docgauge/docgauge/internal/format"
 )
 
 // Source is an item of DOCGAUGE_SITE_LOGS.
@@ -56,11 +57,8 @@ func (s Source) path() string {
 
 // ParseSources reads DOCGAUGE_SITE_LOGS: [project=]source, separated by commas.
 func ParseSources(text string) (sources []Source, err error) {
-	for item := range strings.SplitSeq(text, ",") {
-		s := Source{Where: strings.TrimSpace(item)}
-		if s.Where == "" {
-			continue
-		}
+	for _, item := range format.List(text) {
+		s := Source{Where: item}
 		if project, where, ok := strings.Cut(s.Where, "="); ok && !strings.ContainsAny(project, "/.:*?") {
 			if err := analytics.CheckProject(project); err != nil {
 				return nil, err

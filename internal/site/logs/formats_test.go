@@ -92,9 +92,9 @@ func (h hit) hostPort() string {
 	return h.client + ":2817"
 }
 
-// format is how some server writes requests. The names of its parts are in the server's documentation, which source
+// writer is how some server writes requests. The names of its parts are in the server's documentation, which source
 // names.
-type format struct {
+type writer struct {
 	name, source string
 	setting      string // DOCGAUGE_SITE_LOG_FORMAT, if it is not auto
 	form         string // that the parser names; empty: of one in an envelope
@@ -106,7 +106,7 @@ type format struct {
 	whole        func([]string) string // of a file that has no lines
 }
 
-var allFormats = []format{
+var allFormats = []writer{
 	{name: "combined", source: "nginx.org, ngx_http_log_module", form: "combined", lacksHost: true, line: combinedLine},
 	{name: "vhost_combined", source: "httpd.apache.org, mod_log_config: %v:%p", form: "combined", line: func(h hit) string {
 		return h.host + ":443 " + combinedLine(h)
@@ -347,7 +347,7 @@ func haproxyLine(h hit, at time.Time) string {
 }
 
 // text returns the requests as a log.
-func (f format) text(hits []hit) string {
+func (f writer) text(hits []hit) string {
 	var lines []string
 	for _, h := range hits {
 		lines = append(lines, f.line(h))
@@ -358,7 +358,7 @@ func (f format) text(hits []hit) string {
 	return f.head + strings.Join(lines, "\n") + "\n"
 }
 
-func (f format) parser(t *testing.T) *Parser {
+func (f writer) parser(t *testing.T) *Parser {
 	t.Helper()
 	setting := f.setting
 	if setting == "" {
@@ -372,7 +372,7 @@ func (f format) parser(t *testing.T) *Parser {
 }
 
 // asRead is a line as the truth says it, and of which form it is.
-func (f format) asRead(p *Parser, l *Line) (hit, string) {
+func (f writer) asRead(p *Parser, l *Line) (hit, string) {
 	client := string(l.Client)
 	if client == "" {
 		client = string(l.Forwarded)
@@ -401,7 +401,7 @@ func (f format) asRead(p *Parser, l *Line) (hit, string) {
 }
 
 // want are hits as the format can say them.
-func (f format) want(hits []hit) []string {
+func (f writer) want(hits []hit) []string {
 	var all []string
 	for _, h := range hits {
 		if f.lacksHost {
@@ -422,7 +422,7 @@ func (f format) want(hits []hit) []string {
 }
 
 // read returns the lines of some text.
-func (f format) read(t *testing.T, p *Parser, c Lines) (all []string) {
+func (f writer) read(t *testing.T, p *Parser, c Lines) (all []string) {
 	t.Helper()
 	p.SetFields(c.Fields)
 	for line := range bytes.Lines(c.Text) {
@@ -499,7 +499,7 @@ func TestParts(t *testing.T) {
 	for i, h := range hits {
 		text.WriteString(strings.Replace(criParts(h)+"\n", "\n", "\n"+strings.Repeat(other, i%3), 1))
 	}
-	f := format{lacksHost: true}
+	f := writer{lacksHost: true}
 	want := f.want(hits)
 	w := newWatch(t, "a.log")
 	var got []string

@@ -31,9 +31,9 @@ const (
 	busyBytes = 4 << 20
 	// maxRetryPause is the longest pause after an error.
 	maxRetryPause = time.Minute
-	// leastEvidence is the number of lines of a log before which nothing is found in it, and recentEvidence the number
+	// leastLines is the number of lines of a log before which nothing is found in it, and recentLines the number
 	// after which older ones count half.
-	leastEvidence, recentEvidence = 100, 10_000
+	leastLines, recentLines = 100, 10_000
 )
 
 // CollectOptions are the options of a collector.
@@ -80,14 +80,14 @@ type Collector struct {
 	// idsKnown and idsDropped count the ids of what was pushed.
 	idsKnown, idsDropped atomic.Int64
 
-	evidence []count.Evidence // of each source; its session guards it
-	warned   time.Time        // when logs without a line were last logged
+	tallies []count.Tally // of each source; its session guards it
+	warned  time.Time     // when logs without a line were last logged
 }
 
 // NewCollector returns a collector of sources into a store.
 func NewCollector(r *count.Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
 	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s,
-		clock: newClockGuard(s, o), evidence: make([]count.Evidence, len(sources)),
+		clock: newClockGuard(s, o), tallies: make([]count.Tally, len(sources)),
 		pushes: make(chan *push, maxWaiting), stopped: make(chan struct{}), heard: make([]atomic.Int64, len(sources))}
 	c.stop = sync.OnceFunc(func() { close(c.stopped) })
 	for _, src := range sources {

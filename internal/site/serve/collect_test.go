@@ -368,8 +368,8 @@ func TestFindings(t *testing.T) {
 		_, err = f.WriteString(strings.Repeat(line, n))
 		w.ok(errors.Join(err, f.Close()))
 	}
-	write(leastEvidence-1, "")
-	w.write(analytics.DateOf(w.now), leastEvidence)
+	write(leastLines-1, "")
+	w.write(analytics.DateOf(w.now), leastLines)
 	w.start()
 	var said bytes.Buffer
 	w.session.Logger = slog.New(slog.NewTextHandler(&said, nil))
@@ -386,11 +386,11 @@ func TestFindings(t *testing.T) {
 	}
 	check(w.log(), 0, 0)
 	check(other, 0, 0)
-	write(3*recentEvidence, "")
+	write(3*recentLines, "")
 	check(other, 1, 1)
 	write(1, "")
 	check(other, 1, 1)
-	write(2*recentEvidence, ` "-" "Mozilla/5.0 Firefox/120.0"`)
+	write(2*recentLines, ` "-" "Mozilla/5.0 Firefox/120.0"`)
 	check(other, 0, 1)
 }
 

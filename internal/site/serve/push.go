@@ -99,7 +99,7 @@ func (s *session) takePushes(ctx context.Context, first *push) error {
 			s.pushed.add(s.idOf(p))
 		}
 	}
-	s.lastPush = s.Now()
+	s.lastPush = time.Now()
 	if err := s.commit(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

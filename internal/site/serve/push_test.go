@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -290,4 +291,52 @@ func TestPushLacks(t *testing.T) {
 	lacks("two days later, today", today+3, true)
 	both("")
 	lacks("after an empty body", today+3, false)
+}
+
+// TestPushedWhileReading: bodies do not wait for the end of a poll, and say nothing of the clock.
+func TestPushedWhileReading(t *testing.T) {
+	p := newPushSite(t)
+	p.stop()
+	var err error
+	p.store, err = facts.Open(filepath.Join(p.dir, "site"))
+	p.ok(err)
+	defer func() { p.ok(p.store.Close()) }()
+	path := filepath.Join(p.dir, "access.log")
+	p.ok(os.WriteFile(path, []byte("192.0.2.1 - - [01/Oct/2026:12:00:00 +0000] \"GET /old HTTP/1.1\" 200 5 \"-\" "+
+		"\"Mozilla/5.0\"\n"), 0o600))
+	sources, err := logs.ParseSources("prj_pushed=http:edge,prj_file=" + path)
+	p.ok(err)
+	c := NewCollector(rulesOf(t, count.Settings{}), sources, p.store, CollectOptions{Now: p.clock,
+		Logger: slog.New(slog.DiscardHandler)})
+	p.handler = ingest.NewHandler(ingest.Options{Sources: sources, Logger: c.Logger, Take: c.Take,
+		FindKey: func(context.Context, [32]byte) (ingest.Credential, bool, error) {
+			return ingest.Credential{Scope: "ingest", Project: "prj_pushed"}, true, nil
+		}})
+	s, err := c.newSession(t.Context())
+	p.ok(err)
+	defer s.follower.Close()
+	status := make(chan int, 1)
+	go func() {
+		code, _ := p.push("edge", p.netlify("/a"))
+		status <- code
+	}()
+	for len(c.pushes) == 0 {
+		runtime.Gosched()
+	}
+	p.ok(s.poll(t.Context()))
+	if len(c.pushes) > 0 {
+		t.Fatal("the body still waits")
+	}
+	if code := <-status; code != http.StatusOK {
+		t.Errorf("status %d", code)
+	}
+	p.ok(s.tidy(t.Context()))
+	today := analytics.DateOf(p.clock())
+	days, err := p.store.FactDays(t.Context(), today, today+1, nil)
+	p.ok(err)
+	ofFiles, err := p.store.FactDays(t.Context(), today, today+1, s.pushedProjects())
+	p.ok(err)
+	if len(days) != 1 || len(ofFiles) != 0 || s.isConfirmed(p.clock()) {
+		t.Errorf("facts of %v, of files %v; confirmed: %t", days, ofFiles, s.isConfirmed(p.clock()))
+	}
 }

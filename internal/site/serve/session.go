@@ -246,7 +246,7 @@ func (s *session) take(ctx context.Context, c logs.Chunk) error {
 		s.pending.Add(1)
 		s.jobs <- job{source: c.Source, key: c.Key, name: c.Name, chunk: c.Lines}
 	}
-	if s.pushed != nil && s.Now().Sub(s.lastPush) >= pushInterval {
+	if s.pushed != nil && time.Since(s.lastPush) >= pushInterval {
 		if p := s.waiting(); p != nil {
 			s.pending.Wait()
 			return s.takePushes(ctx, p)
@@ -311,7 +311,7 @@ func (w *worker) run(j job) {
 	defer w.locked.Unlock()
 	w.batch.Views = append(append(w.batch.Views, b.Views...), b.Missed...)
 	w.batch.Shown = append(w.batch.Shown, b.Shown...)
-	w.evidence[j.source].AddRecent(b.Evidence, recentEvidence)
+	w.tallies[j.source].AddRecent(b.Tally, recentLines)
 	w.repeats.Add(j.source, j.key, j.name, b)
 	src := &w.sources[j.source]
 	if n := b.LeftOut[count.Late]; n > 0 && src.Lines[string(count.Late)] == 0 {
@@ -388,7 +388,7 @@ func (s *session) show() {
 		src.Lines = maps.Clone(src.Lines)
 		s.status[i].Source = src
 		before := s.status[i].Findings
-		s.status[i].Findings = append(s.rules.Findings(s.evidence[i], leastEvidence), repeated[i]...)
+		s.status[i].Findings = append(s.rules.Findings(s.tallies[i], leastLines), repeated[i]...)
 		// Where claimed browsers count, none needs evidence.
 		s.status[i].Findings = slices.DeleteFunc(s.status[i].Findings, func(f count.Finding) bool {
 			return f.Name == count.NoEvidence && !f.Ruins
