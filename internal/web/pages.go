@@ -71,6 +71,7 @@ func (h *pagesHandler) answer(r *http.Request) (rendered, error) {
 	if err != nil {
 		return refusal(a, err, h.site.Version)
 	}
+	a.own.Del("offset") // other lists have other lengths
 	a.grids = slices.DeleteFunc(slices.Clone(a.grids), func(g view.Grid) bool {
 		return g.TotalsOnly && g.Granularity != q.window
 	})
@@ -91,7 +92,6 @@ func (h *pagesHandler) answer(r *http.Request) (rendered, error) {
 			return refusal(a, err, h.site.Version)
 		}
 	}
-	a.own.Del("offset") // another window has another length
 	p.Picker = a.picker()
 	plain, err := pathKind().render("pagespage", p)
 	return rendered{plain: plain, gzip: compressed(plain), status: http.StatusOK}, err
@@ -108,7 +108,7 @@ func (p *pagesPage) orders(a *address, now query.Ranking) {
 		{"Changed most", "", query.ByChange}, {"Rising", query.Rising, ""}, {"Falling", query.Falling, ""},
 	} {
 		v := a.values()
-		for name, value := range map[string]string{"list": string(o.list), "by": string(o.by), "offset": ""} {
+		for name, value := range map[string]string{"list": string(o.list), "by": string(o.by)} {
 			v.Del(name)
 			if value != "" {
 				v.Set(name, value)
@@ -118,7 +118,7 @@ func (p *pagesPage) orders(a *address, now query.Ranking) {
 			now.By == cmp.Or(o.by, analytics.Everyone)})
 	}
 	for name, all := range a.values() {
-		if name != "prefix" && name != "offset" {
+		if name != "prefix" {
 			p.Fields = append(p.Fields, field{name, all[0]})
 		}
 	}
