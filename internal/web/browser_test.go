@@ -172,7 +172,7 @@ func TestStatusBrowserScrolls(t *testing.T) {
 // open shows a snapshot until the test ends.
 func openStatus(t *testing.T, browser *engines.Chromium, s *view.Snapshot, size engines.View) *engines.Tab {
 	t.Helper()
-	server := httptest.NewServer(statusOf(s, "v0.4.0"))
+	server := httptest.NewServer(statusOf(s, "v0.1.0"))
 	t.Cleanup(server.Close)
 	return engines.OpenPage(t, browser, server.URL+"/status", size)
 }

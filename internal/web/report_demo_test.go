@@ -15,7 +15,7 @@ import (
 // demoReport is a site that more and more agents read, after some months, and an agent that worked
 // on it.
 func demoReport() web.Report {
-	r := web.Report{Made: now, Version: "v0.6.0", Pages: map[analytics.Key]*web.Pages{}, State: &view.Snapshot{
+	r := web.Report{Made: now, Version: "v0.1.0", Pages: map[analytics.Key]*web.Pages{}, State: &view.Snapshot{
 		Runs:        []analytics.Run{{Started: now.Add(-14 * time.Minute), Outcome: "success"}},
 		LastSuccess: now.Add(-13 * time.Minute), Outcomes: testbed.Outcomes("docs-main"),
 		Queue: &view.Queue{Jobs: testbed.Jobs("docs-main")},

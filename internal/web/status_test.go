@@ -34,7 +34,7 @@ func getStatus(t testing.TB, s *view.Snapshot, version string) (code int, body s
 // TestStatusNumbers finds each number of the snapshot beside its name.
 func TestStatusNumbers(t *testing.T) {
 	s := demoSnapshot()
-	code, body := getStatus(t, s, "v0.4.0")
+	code, body := getStatus(t, s, "v0.1.0")
 	if code != http.StatusOK {
 		t.Fatal(code)
 	}
@@ -77,7 +77,7 @@ func TestStatusNumbers(t *testing.T) {
 	}
 	wants(t, body, `<div class="coverage narrow">`)
 	wants(t, got, "Only the totals of the site are read, not its pages. How to read the pages too")
-	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min",
+	wants(t, got, "docgauge v0.1.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min",
 		"Windows due 16 Skipped 2 Requests left 12 of 90 this hour",
 		"Waiting for the request budget",
 		"16 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",

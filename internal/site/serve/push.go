@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/sha256"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -66,7 +65,7 @@ func (c *Collector) Take(ctx context.Context, b *ingest.Body) (ingest.Taken, err
 // takePushes takes the bodies that wait, first before them, in one commit. Workers are running, and have no chunk.
 func (s *session) takePushes(ctx context.Context, first *push) error {
 	s.pushed.rotate(s.Now(), s.clock.isHeld.Load())
-	inGroup := map[[sha256.Size]byte]bool{}
+	inGroup := map[uint64]bool{}
 	for p := first; p != nil; p = s.waiting() {
 		if !p.isTaken.CompareAndSwap(false, true) {
 			continue
@@ -80,10 +79,11 @@ func (s *session) takePushes(ctx context.Context, first *push) error {
 			s.locked.Unlock()
 			continue
 		}
-		if p.taken.Again = inGroup[p.Digest] || s.pushed.has(s.idOf(p)); p.taken.Again {
+		id := s.idOf(p)
+		if p.taken.Again = inGroup[id] || s.pushed.has(id); p.taken.Again {
 			continue
 		}
-		inGroup[p.Digest] = true
+		inGroup[id] = true
 		err := logs.ReadLines(p.Reader(), logs.Part{First: 1}, func(lines logs.Lines) error {
 			s.pending.Add(1)
 			s.jobs <- job{source: p.Source, key: source.Name, name: source.Name, chunk: lines, push: p}

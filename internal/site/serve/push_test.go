@@ -192,15 +192,15 @@ func TestPushed(t *testing.T) {
 	}
 }
 
-// TestPushedTogether: the requests of a moment are one commit, and a body that two of them have counts once.
+// TestPushedTogether: the requests of a moment are one commit, and a body that several have counts once for each source.
 func TestPushedTogether(t *testing.T) {
 	p := newPushSite(t)
 	body := p.netlify("/a") + p.vercel("r1", "/v")
 	var sending sync.WaitGroup
 	var counted atomic.Int64
-	for range 50 {
+	for i := range 50 {
 		sending.Go(func() {
-			if status, taken := p.push("edge", body); status != http.StatusOK {
+			if status, taken := p.push([]string{"edge", "other"}[i%2], body); status != http.StatusOK {
 				t.Errorf("status %d", status)
 			} else if !taken.Again {
 				counted.Add(1)
@@ -208,7 +208,7 @@ func TestPushedTogether(t *testing.T) {
 		})
 	}
 	sending.Wait()
-	if diff := gocmp.Diff(map[string]int64{"/a": 1, "/v": 1}, p.requests()); diff != "" || counted.Load() != 1 {
+	if diff := gocmp.Diff(map[string]int64{"/a": 2, "/v": 2}, p.requests()); diff != "" || counted.Load() != 2 {
 		t.Errorf("counted %d times (-want, +got): %s", counted.Load(), diff)
 	}
 }
