@@ -72,7 +72,7 @@ func TestReport(t *testing.T) {
 		check(t, err)
 		of := func(a analytics.AgentRow) bool { return a.Agent == "Claude-User" }
 		now, then := agents[slices.IndexFunc(agents, of)], before[slices.IndexFunc(before, of)]
-		row := regexp.MustCompile(fmt.Sprintf(` Claude-User answers ai %s %s ([+−][\d.]+%% )?%s `,
+		row := regexp.MustCompile(fmt.Sprintf(` Claude-User AI assistant %s %s ([+−][\d.]+%% )?%s `,
 			format.Commas(now.Visitors), regexp.QuoteMeta(view.Signed(now.Visitors-then.Visitors)),
 			format.Commas(now.Requests)))
 		if !row.MatchString(text) {
@@ -110,7 +110,7 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	text = shownChange.ReplaceAllString(text, " ")
 	for _, want := range []string{
 		format.Commas(totals.Total) + " readers",
-		" Human " + format.Commas(totals.Human) + " AI " + format.Commas(totals.AI) + " ",
+		" People " + format.Commas(totals.Human) + " ", " AI readers " + format.Commas(totals.AI) + " ",
 		" " + top.Path + " " + format.Commas(top.Human) + " " + format.Commas(top.AI) + " " +
 			format.Commas(top.Total) + " ",
 		" " + up.Path + " " + format.Commas(was[up.Path].Total) + " " + format.Commas(up.Total) + " +" +
@@ -122,7 +122,7 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	}
 }
 
-// shownChange is how much a number changed, as the cards show it.
+// shownChange is how much a number changed, as the totals show it.
 var shownChange = regexp.MustCompile(` [▲▼] [0-9.]+% `)
 
 // TestReportAsOf: --to shows the archive of that day, and windows that are due

@@ -51,8 +51,8 @@ func TestOneSinkMore(t *testing.T) {
 	}
 	const windows = "echo/visitors/v1/*/*/*/*.parquet"
 	has("echo, parquet, delta, clickhouse, postgres", "help", "configuration")
-	has("DOCGAUGE_ECHO_URL", "help", "configuration")
-	has("to Echo, Parquet, Delta Lake, ClickHouse or PostgreSQL.", "--help")
+	has("DOCGAUGE_ECHO_URL", "help", "configuration", "--all")
+	has("to Echo, Parquet, Delta Lake, ClickHouse or PostgreSQL, ", "--help")
 	has("DOCGAUGE_ECHO_URL", "config")
 	has("echo, parquet, delta, clickhouse or postgres", "load", "--help")
 	fails("echo, parquet, delta, clickhouse or postgres", "load")
