@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/git"
 )
 
 const (
@@ -145,7 +146,7 @@ func (r *Repo) finish(ctx context.Context, result Result, tip string, ended erro
 	if c.Messages = nil; ended != nil || c.isEmpty() {
 		return result, ended
 	}
-	subjects, err := r.git.run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s", c.Base+".."+c.Head, "--")
+	subjects, err := r.git.Run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s", c.Base+".."+c.Head, "--")
 	if err != nil {
 		return result, err
 	}
@@ -153,14 +154,14 @@ func (r *Repo) finish(ctx context.Context, result Result, tip string, ended erro
 	if tip == "" {
 		tip = strings.Repeat("0", len(c.Head)) // there must be no such branch
 	}
-	_, err = r.git.run(ctx, "update-ref", "refs/heads/"+c.Branch, c.Head, tip)
+	_, err = r.git.Run(ctx, "update-ref", "refs/heads/"+c.Branch, c.Head, tip)
 	return result, err
 }
 
 // begin returns the change of a job before its next instruction, and where its branch is, empty
 // without one. It includes commits that people have added to its branch since.
 func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err error) {
-	if err := codehost.Retry(ctx, again, func() error { return r.fetchBase(ctx) }); err != nil {
+	if err := codehost.Retry(ctx, git.Again, func() error { return r.fetchBase(ctx) }); err != nil {
 		return t.Last, "", err
 	}
 	c = t.Last
@@ -171,7 +172,7 @@ func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err err
 		}
 		c.Head = c.Base
 	}
-	if at, err := r.git.run(ctx, "for-each-ref", "--format=%(worktreepath)", "refs/heads/"+c.Branch); err != nil {
+	if at, err := r.git.Run(ctx, "for-each-ref", "--format=%(worktreepath)", "refs/heads/"+c.Branch); err != nil {
 		return c, "", err
 	} else if at != "" {
 		return c, "", fmt.Errorf("branch %s: is checked out in %s; check out another one there", c.Branch, at)
@@ -183,10 +184,10 @@ func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err err
 	// What the branch has beyond t.Last is of people, or of an instruction whose end was not written.
 	switch {
 	case c.isEmpty() && tip != "":
-		_, err = r.git.run(ctx, "update-ref", "-d", ref)
+		_, err = r.git.Run(ctx, "update-ref", "-d", ref)
 		tip = ""
 	case t.Again && !c.isEmpty():
-		_, err = r.git.run(ctx, "update-ref", ref, c.Head)
+		_, err = r.git.Run(ctx, "update-ref", ref, c.Head)
 		tip = c.Head
 	case tip != "":
 		c.Head = tip
@@ -222,10 +223,10 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	defer stop(nil)
 	timer := time.AfterFunc(s.timeout, func() { stop(fmt.Errorf("took longer than %s and was killed", s.timeout)) })
 	defer timer.Stop()
-	out := &tail{max: keptOutput, limit: maxOutput, full: func() { stop(errOutput) }}
-	env := environment(ordinary, s.env)
+	out := &git.Tail{Max: keptOutput, Limit: maxOutput, Full: func() { stop(errOutput) }}
+	env := git.Environment(git.Ordinary, s.env)
 	if s.git {
-		env = append(environment([]string{"PATH"}), cleanGit(w.gitDir())...)
+		env = append(git.Environment([]string{"PATH"}), git.Clean(w.gitDir())...)
 		env = append(env, "GIT_WORK_TREE="+w.tree(), "START="+s.start, "TMPDIR="+w.tmp())
 	} else if r.options.OwnHome {
 		env = append(env, "HOME="+s.home, "TMPDIR="+w.tmp(), "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=")
@@ -290,7 +291,7 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 // Diff returns c as a unified diff, cut after 1 MiB at the end of a line.
 func (r *Repo) Diff(ctx context.Context, c Change) (string, error) {
 	out := &head{max: maxDiff}
-	err := r.git.stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
+	err := r.git.Stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
 		"--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short",
 		"--end-of-options", c.Base, c.Head, "--")
 	return out.String(), err

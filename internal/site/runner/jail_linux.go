@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docgauge/docgauge/internal/git"
 )
 
 // Jail confines commands with bubblewrap: they see the system's programs, the files of their job and
@@ -178,7 +180,7 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refus
 		}
 		args = append(args, "--size", "16777216", "--tmpfs", "/tmp", "--bind", w.gitDir(), insideGit,
 			bind, w.tree(), insideWork)
-		env = append(append(env, cleanGit(insideGit)...), "GIT_WORK_TREE="+insideWork)
+		env = append(append(env, git.Clean(insideGit)...), "GIT_WORK_TREE="+insideWork)
 	} else {
 		args = append(args, "--bind", w.tmp(), "/tmp", "--bind", s.home, insideHome, "--bind", w.tree(), insideWork,
 			"--ro-bind-try", filepath.Join(w.gitDir(), "objects"), insideGit+"/objects") // of the start commit
@@ -268,12 +270,12 @@ func (j *Jail) probe(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `: >here && [ ! -e "$1" ] && echo confined && git --version`, "sh",
 		dir)
-	_, end, err := j.confine(cmd, w, step{home: w.home()}, environment(ordinary))
+	_, end, err := j.confine(cmd, w, step{home: w.home()}, git.Environment(git.Ordinary))
 	if err != nil {
 		return err
 	}
 	defer end()
-	out := &tail{max: maxMessage}
+	out := &git.Tail{Max: git.MaxMessage}
 	cmd.Stdout, cmd.Stderr = out, out
 	err = cmd.Run()
 	said, confined := strings.CutPrefix(out.String(), "confined\n")

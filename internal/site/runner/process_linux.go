@@ -18,13 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Git and the command begin new sessions: no terminal to ask for a password on, and
-// one process group to stop. Both end with us, git with time to remove its locks.
-
-func gitAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
-}
-
 const (
 	// reaper is this program, started once more, that runs a command. It
 	// becomes the parent of processes that the command leaves behind, in any session, and

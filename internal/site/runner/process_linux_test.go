@@ -167,7 +167,7 @@ func TestWhoHasTheLock(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"above.md": lock, "own.md": ""} {
-		if got := engines.Git(t, r.git.dir, "show", c.Head+":"+name); got != want {
+		if got := engines.Git(t, r.git.Dir, "show", c.Head+":"+name); got != want {
 			t.Errorf("%s %q, want %q", name, got, want)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 // us if we are killed. They also lack a way to find processes that a command started in another
 // session, which are left running.
 
-func gitAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-func supervise(cmd *exec.Cmd, _ *os.File, _ int64) { cmd.SysProcAttr = gitAttributes() }
+func supervise(cmd *exec.Cmd, _ *os.File, _ int64) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+}
 
 // closeInherited is for Linux: only there does a jail make a promise.
 func closeInherited() error { return nil }

@@ -8,10 +8,8 @@ import (
 	"syscall"
 )
 
-func supervise(cmd *exec.Cmd, _ *os.File, _ int64) { cmd.SysProcAttr = gitAttributes() }
-
-func gitAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+func supervise(cmd *exec.Cmd, _ *os.File, _ int64) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
 // killSession kills a command and all its descendants; syscall.ESRCH if none is left.

@@ -18,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/git"
 )
 
 const (
@@ -77,7 +78,7 @@ type RepoOptions struct {
 // concurrently, the instructions of a job one after the other.
 type Repo struct {
 	options RepoOptions
-	git     git
+	git     git.Client
 	host    *codehost.Opener                                  // nil = none
 	login   func() (prefix, user, password string, err error) // for git over HTTPS; nil = none
 	remote  string                                            // URL or path that branches are pushed to; empty = none
@@ -142,7 +143,7 @@ func (r *Repo) open(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("needs git in PATH; install it (apt-get install git): %w", err)
 	} else {
-		r.git = git{program: program, env: append(environment(ordinary), gitVariables...), lock: r.lock}
+		r.git = git.Client{Program: program, Env: append(git.Environment(git.Ordinary), git.Variables...), Lock: r.lock}
 		err = r.check(ctx)
 	}
 	if err != nil {
@@ -154,28 +155,28 @@ func (r *Repo) open(ctx context.Context) error {
 
 // check checks the repository, its branches and its remote.
 func (r *Repo) check(ctx context.Context) (err error) {
-	if r.git.dir, err = filepath.Abs(r.options.Path); err != nil {
+	if r.git.Dir, err = filepath.Abs(r.options.Path); err != nil {
 		return err
 	}
 	r.base = r.options.Base
 	if r.options.URL != "" {
 		r.remote = r.options.Remote
-		r.git = r.git.with("GIT_DIR=" + r.git.dir)
+		r.git = r.git.With("GIT_DIR=" + r.git.Dir)
 		return r.makeCopy(ctx)
 	}
-	repository, err := os.Stat(r.git.dir)
+	repository, err := os.Stat(r.git.Dir)
 	if err != nil {
 		return err
 	}
 	if !repository.IsDir() {
 		return errors.New("is a file; want the directory of a git repository")
 	}
-	bare, err := r.git.run(ctx, "rev-parse", "--is-bare-repository")
+	bare, err := r.git.Run(ctx, "rev-parse", "--is-bare-repository")
 	if err != nil {
 		return fmt.Errorf("want a git repository: %w", err)
 	}
 	if bare != "true" {
-		top, err := r.git.run(ctx, "rev-parse", "--show-toplevel")
+		top, err := r.git.Run(ctx, "rev-parse", "--show-toplevel")
 		if err != nil {
 			return fmt.Errorf("want the top of a working tree: %w", err)
 		}
@@ -184,7 +185,7 @@ func (r *Repo) check(ctx context.Context) (err error) {
 		}
 	}
 	if r.base == "" {
-		if r.base, err = r.git.run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD"); err != nil {
+		if r.base, err = r.git.Run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD"); err != nil {
 			return errors.New("has no branch checked out; name the branch that pull requests are for")
 		}
 	}
@@ -199,30 +200,30 @@ func (r *Repo) check(ctx context.Context) (err error) {
 	if r.remote, err = r.findRemote(ctx); err != nil {
 		return err
 	}
-	dirs, err := r.git.run(ctx, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+	dirs, err := r.git.Run(ctx, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
 	if err != nil {
 		return err
 	}
 	gitDir, common, _ := strings.Cut(dirs, "\n")
-	r.git = r.git.with("GIT_DIR=" + gitDir)
+	r.git = r.git.With("GIT_DIR=" + gitDir)
 	return r.sweep(filepath.Join(common, "refs", "heads", name))
 }
 
 // makeCopy makes the repository of a URL, unless it is there and whole. A damaged one is made again: what is
 // missing is then fetched. One that is too large to be checked in the time of a command is taken for whole.
 func (r *Repo) makeCopy(ctx context.Context) error {
-	if err := r.sweep(r.git.dir); err != nil {
+	if err := r.sweep(r.git.Dir); err != nil {
 		return err
 	}
-	err := os.MkdirAll(r.git.dir, 0o700)
+	err := os.MkdirAll(r.git.Dir, 0o700)
 	if err != nil {
 		return err
 	}
-	if _, damaged := r.git.run(ctx, "fsck", "--connectivity-only", "--no-dangling"); exitCode(damaged) > 0 {
-		err = errors.Join(removeAll(r.git.dir), os.Mkdir(r.git.dir, 0o700))
+	if _, damaged := r.git.Run(ctx, "fsck", "--connectivity-only", "--no-dangling"); git.ExitCode(damaged) > 0 {
+		err = errors.Join(removeAll(r.git.Dir), os.Mkdir(r.git.Dir, 0o700))
 	}
 	if err == nil {
-		_, err = r.git.run(ctx, "init", "--quiet", "--bare", "--template=")
+		_, err = r.git.Run(ctx, "init", "--quiet", "--bare", "--template=")
 	}
 	return err
 }
@@ -267,7 +268,7 @@ func (r *Repo) takeDir() (err error) {
 	if r.lock, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	if err := lock(r.lock, gitGrace+durable.LockPatience); err != nil {
+	if err := lock(r.lock, git.Grace+durable.LockPatience); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", name, err), r.lock.Close())
 	}
 	left, err := os.ReadDir(r.dir)
@@ -300,7 +301,7 @@ func (r *Repo) Close() error {
 func (r *Repo) Source() Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	repository := cmp.Or(r.options.Project, analytics.RedactUsers(r.options.URL), filepath.ToSlash(r.git.dir))
+	repository := cmp.Or(r.options.Project, analytics.RedactUsers(r.options.URL), filepath.ToSlash(r.git.Dir))
 	if u, err := url.Parse(repository); r.options.Project == "" && (err != nil || u.Host == "") {
 		repository = path.Base(repository)
 	}
@@ -364,7 +365,7 @@ func lastLine(text string) string {
 // there is no link.
 func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {
 	if r.remote != "" {
-		if err := codehost.Retry(ctx, again, func() error { return r.push(ctx, c.Branch) }); err != nil {
+		if err := codehost.Retry(ctx, git.Again, func() error { return r.push(ctx, c.Branch) }); err != nil {
 			return "", err
 		}
 	}
@@ -395,8 +396,8 @@ func (r *Repo) baseCommit(ctx context.Context) (string, error) {
 
 // refCommit returns the newest commit of a reference, empty without such a reference.
 func (r *Repo) refCommit(ctx context.Context, ref string) (string, error) {
-	commit, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
-	if exitCode(err) == 1 {
+	commit, err := r.git.Run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	if git.ExitCode(err) == 1 {
 		return "", nil
 	}
 	return commit, err
@@ -404,18 +405,41 @@ func (r *Repo) refCommit(ctx context.Context, ref string) (string, error) {
 
 // File returns a file at a commit or a branch; found is false for a missing or too large file.
 func (r *Repo) File(ctx context.Context, commit, path string) (text []byte, found bool, err error) {
-	object, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+":"+path)
-	if code := exitCode(err); code == 1 || code == 128 { // an invalid path is not found either
+	object, err := r.git.Run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+":"+path)
+	if code := git.ExitCode(err); code == 1 || code == 128 { // an invalid path is not found either
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	out := &head{max: maxFile}
-	if err := r.git.stream(ctx, out, "", "cat-file", "blob", object); exitCode(err) == 128 {
+	if err := r.git.Stream(ctx, out, "", "cat-file", "blob", object); git.ExitCode(err) == 128 {
 		return nil, false, nil // a directory
 	} else if err != nil {
 		return nil, false, err
 	}
 	return []byte(out.kept.String()), !out.cut, nil
+}
+
+// head is a writer that takes everything and keeps the beginning.
+type head struct {
+	max  int
+	kept strings.Builder
+	cut  bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	left := h.max - h.kept.Len()
+	h.cut = h.cut || len(p) > left
+	h.kept.Write(p[:min(left, len(p))])
+	return len(p), nil
+}
+
+// String returns the beginning as valid UTF-8, cut at the end of a line.
+func (h *head) String() string {
+	s := strings.ToValidUTF8(h.kept.String(), "�")
+	if !h.cut {
+		return s
+	}
+	return s[:strings.LastIndexByte(s, '\n')+1] + "\\ The diff is longer than what is shown.\n"
 }

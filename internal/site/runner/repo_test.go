@@ -148,7 +148,7 @@ func TestLocksOfKilledGit(t *testing.T) {
 				left = append(left, baseRef, "packed-refs", "config")
 			}
 			for _, name := range left {
-				name, err := git.run(t.Context(), "rev-parse", "--path-format=absolute", "--git-path", name)
+				name, err := git.Run(t.Context(), "rev-parse", "--path-format=absolute", "--git-path", name)
 				check(t, err)
 				write(t, name+".lock", "")
 			}
@@ -156,11 +156,11 @@ func TestLocksOfKilledGit(t *testing.T) {
 			printed, output := io.Pipe()
 			ended := make(chan error)
 			go func() { // git blocks: the test reads one byte of an output that is longer than a pipe holds
-				ended <- git.stream(ctx, output, strings.Repeat("HEAD\n", 1<<16), "cat-file", "--batch-check")
+				ended <- git.Stream(ctx, output, strings.Repeat("HEAD\n", 1<<16), "cat-file", "--batch-check")
 			}()
 			_, err := printed.Read(make([]byte, 1))
 			check(t, err)
-			branch, err := git.run(t.Context(), "rev-parse", "--path-format=absolute", "--git-path", left[0])
+			branch, err := git.Run(t.Context(), "rev-parse", "--path-format=absolute", "--git-path", left[0])
 			check(t, err)
 			write(t, branch, "") // a power cut
 			check(t, r.Close())
@@ -270,7 +270,7 @@ func TestFaultyHistory(t *testing.T) {
 			}
 		}
 		second := edit(t, r, Task{Job: "job_1", Prompt: "readme.md\n", Last: first})
-		if got := engines.Git(t, r.git.dir, "diff", "--name-only", commit, second.Head); got != "docs/b.md\nreadme.md" {
+		if got := engines.Git(t, r.git.Dir, "diff", "--name-only", commit, second.Head); got != "docs/b.md\nreadme.md" {
 			t.Errorf("%s: changed %s", name, got)
 		}
 		if none := edit(t, r, Task{Job: "job_2", Prompt: "none\n"}); !none.isEmpty() {
@@ -373,7 +373,7 @@ func emptyObject(t *testing.T, repo, object string) {
 func TestFlushed(t *testing.T) {
 	r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Command: "cat >new.md"})
 	trace := filepath.Join(t.TempDir(), "trace")
-	r.git = r.git.with("GIT_TRACE2_EVENT=" + trace)
+	r.git = r.git.With("GIT_TRACE2_EVENT=" + trace)
 	edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	text, err := os.ReadFile(trace)
 	check(t, err)
@@ -396,28 +396,6 @@ func TestDiffIsCut(t *testing.T) {
 	if err != nil || len(diff) > maxDiff+100 ||
 		!strings.HasSuffix(diff, "\n\\ The diff is longer than what is shown.\n") {
 		t.Errorf("%d bytes, %v, ends %q", len(diff), err, diff[max(0, len(diff)-200):])
-	}
-}
-
-func TestTail(t *testing.T) {
-	for _, parts := range [][]string{
-		{"abcdef"}, {"abc", "def"}, {"a", "bcdefg"},
-		{"abcdefgh", "i"}, {"", "ab"}, {"abcd"},
-	} {
-		w := &tail{max: 4}
-		for _, p := range parts {
-			if n, err := w.Write([]byte(p)); n != len(p) || err != nil {
-				t.Fatalf("Write %q: %d %v", p, n, err)
-			}
-		}
-		all := strings.Join(parts, "")
-		want := all
-		if len(all) > 4 {
-			want = "…" + all[len(all)-4:]
-		}
-		if got := w.String(); got != want {
-			t.Errorf("%q: %q, want %q", parts, got, want)
-		}
 	}
 }
 

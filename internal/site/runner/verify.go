@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/docgauge/docgauge/internal/git"
 )
 
 // refusal is why a change is not proposed. Its text has no contents of files.
@@ -39,9 +41,9 @@ const (
 )
 
 // quarantined returns git with the objects of the repository and of the quarantine. It writes to the quarantine.
-func (r *Repo) quarantined(ctx context.Context, w *workplace) (git, error) {
-	common, err := r.git.run(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
-	return r.git.with("GIT_OBJECT_DIRECTORY="+w.quarantine(), gitMemory, "GIT_NO_REPLACE_OBJECTS=1",
+func (r *Repo) quarantined(ctx context.Context, w *workplace) (git.Client, error) {
+	common, err := r.git.Run(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	return r.git.With("GIT_OBJECT_DIRECTORY="+w.quarantine(), gitMemory, "GIT_NO_REPLACE_OBJECTS=1",
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+strconv.Quote(filepath.Join(common, "objects"))), err
 }
 
@@ -59,14 +61,14 @@ func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before,
 		return false, err
 	}
 	inside := g
-	inside.dir = w.dir // git takes a list of objects by a name without blanks and commas alone
-	err = inside.pipe(ctx, io.Discard, pack, "-c", bigFile, "index-pack", "--stdin",
+	inside.Dir = w.dir // git takes a list of objects by a name without blanks and commas alone
+	err = inside.Pipe(ctx, io.Discard, pack, "-c", bigFile, "index-pack", "--stdin",
 		"--strict=skiplist="+filepath.Base(w.known()), "--max-input-size="+strconv.FormatInt(r.options.MaxDisk, 10))
 	if err != nil {
 		return false, fmt.Errorf("change refused: %w", err)
 	}
 	var changes bytes.Buffer
-	if err := g.stream(ctx, &changes, "", "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev",
+	if err := g.Stream(ctx, &changes, "", "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev",
 		before, after); err != nil || changes.Len() == 0 {
 		return false, err
 	}
@@ -85,26 +87,26 @@ func (r *Repo) publish(ctx context.Context, w *workplace, message, start, tree s
 		return "", err
 	}
 	defer func() { err = errors.Join(err, pack.Close()) }()
-	if err := g.stream(ctx, pack, tree+"\n^"+start+"\n", "-c", bigFile, "pack-objects", "--quiet", "--revs",
+	if err := g.Stream(ctx, pack, tree+"\n^"+start+"\n", "-c", bigFile, "pack-objects", "--quiet", "--revs",
 		"--stdout"); err != nil { // what the tree has, and no other objects
 		return "", err
 	}
 	if _, err := pack.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
-	if err := r.git.pipe(ctx, io.Discard, pack, "-c", bigFile, "unpack-objects", "-q"); err != nil {
+	if err := r.git.Pipe(ctx, io.Discard, pack, "-c", bigFile, "unpack-objects", "-q"); err != nil {
 		return "", err
 	}
-	author := r.git.with("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
+	author := r.git.With("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
 		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
 	var out bytes.Buffer
-	err = author.stream(ctx, &out, message, "commit-tree", "-p", start, "-F", "-", tree)
+	err = author.Stream(ctx, &out, message, "commit-tree", "-p", start, "-F", "-", tree)
 	return strings.TrimSpace(out.String()), err
 }
 
 // refuse returns an error for the first of the changes to tree, as diff-tree -z --raw lists them, that is not
 // allowed.
-func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
+func (r *Repo) refuse(ctx context.Context, g git.Client, tree, changes string) error {
 	var blobs, names, added, gone []string
 	fields := strings.Split(strings.TrimSuffix(changes, "\x00"), "\x00")
 	secrets, guards := r.secrets(), r.guards()
@@ -182,7 +184,7 @@ func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 		return nil
 	}
 	f := &finder{secrets: secrets}
-	if err := g.stream(ctx, f, list, "cat-file", "--batch"); err != nil || !f.found {
+	if err := g.Stream(ctx, f, list, "cat-file", "--batch"); err != nil || !f.found {
 		return err
 	}
 	return refused(strings.Join(names, ", "), "contains a secret of the agent's environment")
@@ -192,9 +194,9 @@ func (r *Repo) refuse(ctx context.Context, g git, tree, changes string) error {
 type treeEntry struct{ mode, object, path string }
 
 // listTree returns what is in a tree, or in the tree of a commit.
-func listTree(ctx context.Context, g git, tree string) (all []treeEntry, err error) {
+func listTree(ctx context.Context, g git.Client, tree string) (all []treeEntry, err error) {
 	var out bytes.Buffer
-	if err := g.stream(ctx, &out, "", "ls-tree", "-r", "-z", "--full-tree", tree); err != nil {
+	if err := g.Stream(ctx, &out, "", "ls-tree", "-r", "-z", "--full-tree", tree); err != nil {
 		return nil, err
 	}
 	for line := range strings.SplitSeq(out.String(), "\x00") {
@@ -207,7 +209,7 @@ func listTree(ctx context.Context, g git, tree string) (all []treeEntry, err err
 }
 
 // linkTargets returns what links lead to, by their paths. What is too long for a target is cut behind maxLink.
-func linkTargets(ctx context.Context, g git, links []treeEntry) (map[string]string, error) {
+func linkTargets(ctx context.Context, g git.Client, links []treeEntry) (map[string]string, error) {
 	found := map[string]string{}
 	if len(links) == 0 {
 		return found, nil
@@ -217,7 +219,7 @@ func linkTargets(ctx context.Context, g git, links []treeEntry) (map[string]stri
 		objects.WriteString(l.object + "\n")
 	}
 	out := &head{max: len(links) * (maxLink + 100)}
-	if err := g.stream(ctx, out, objects.String(), "cat-file", "--batch"); err != nil {
+	if err := g.Stream(ctx, out, objects.String(), "cat-file", "--batch"); err != nil {
 		return nil, err
 	}
 	text := out.kept.String()
@@ -290,9 +292,9 @@ func refuseTwins(all, added, gone []string) error {
 const maxLink = 4096
 
 // refuseSizes refuses files that take more than the limit when they are checked out, each or together.
-func (r *Repo) refuseSizes(ctx context.Context, g git, list string, names []string) error {
+func (r *Repo) refuseSizes(ctx context.Context, g git.Client, list string, names []string) error {
 	var sizes bytes.Buffer
-	if err := g.stream(ctx, &sizes, list, "cat-file", "--batch-check=%(objecttype) %(objectsize)"); err != nil {
+	if err := g.Stream(ctx, &sizes, list, "cat-file", "--batch-check=%(objecttype) %(objectsize)"); err != nil {
 		return err
 	}
 	left, i := r.options.MaxDisk, 0

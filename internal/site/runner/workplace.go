@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/git"
 )
 
 // workplace is the directory of one job. The agent gets a copy of the files at a commit, with a repository
@@ -153,9 +156,12 @@ printf '%s\n^%s\n' "$tree" "$START" | git pack-objects --quiet --revs --stdout`
 
 const leftOut = "left out: "
 
+// minGitTime is the least time that git has for the files of a job.
+const minGitTime = 10 * time.Second
+
 // jailed runs git in its jail, on the tree of w, and returns its messages.
 func (r *Repo) jailed(ctx context.Context, w *workplace, s step) (said string, err error) {
-	s.name, s.git, s.timeout = "git", true, min(gitTimeout, max(r.options.Timeout, minGitTime))
+	s.name, s.git, s.timeout = "git", true, min(git.Timeout, max(r.options.Timeout, minGitTime))
 	if said, err = r.run(ctx, w, s); err != nil {
 		err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(said), " "))
 	}
@@ -171,20 +177,20 @@ func (r *Repo) layOut(ctx context.Context, w *workplace, branch, commit string) 
 	if err := errors.Join(w.make(r.options.OwnHome), os.Mkdir(w.gitDir(), 0o700)); err != nil {
 		return err
 	}
-	about, err := r.git.run(ctx, "rev-parse", "--absolute-git-dir", "--show-object-format")
+	about, err := r.git.Run(ctx, "rev-parse", "--absolute-git-dir", "--show-object-format")
 	if err != nil {
 		return err
 	}
 	gitDir, format, _ := strings.Cut(about, "\n")
-	g := git{program: r.git.program, dir: w.gitDir(), lock: r.git.lock,
-		env: append(environment([]string{"PATH"}), cleanGit(w.gitDir())...)}
+	g := git.Client{Program: r.git.Program, Dir: w.gitDir(), Lock: r.git.Lock,
+		Env: append(git.Environment([]string{"PATH"}), git.Clean(w.gitDir())...)}
 	for _, args := range [][]string{
 		{"init", "--quiet", "--bare", "--template=", "--object-format=" + format},
 		{"fetch", "--quiet", "--no-tags", "--depth=" + ownDepth, "--", "file://" + gitDir, commit},
 		{"update-ref", "refs/heads/" + branch, "FETCH_HEAD"},
 		{"symbolic-ref", "HEAD", "refs/heads/" + branch},
 	} {
-		if _, err := g.run(ctx, args...); err != nil {
+		if _, err := g.Run(ctx, args...); err != nil {
 			return err
 		}
 	}
@@ -204,7 +210,7 @@ func (r *Repo) takeIn(ctx context.Context, w *workplace, start string) (tree str
 	if info, err := os.Lstat(w.tree()); err != nil || !info.IsDir() {
 		return "", nil, errors.New("agent: left no directory to commit")
 	}
-	before, err := r.git.run(ctx, "rev-parse", "--verify", start+"^{tree}")
+	before, err := r.git.Run(ctx, "rev-parse", "--verify", start+"^{tree}")
 	if err != nil {
 		return "", nil, err
 	}
