@@ -40,7 +40,7 @@ func install(t *testing.T, root, program string) string {
 	return root
 }
 
-// settings are those of a name in a unit, in order.
+// settings are the values of a name in a unit, in order.
 func settings(t *testing.T, unit, name string) (found []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?m)^`+name+`=(.*)$`).FindAllStringSubmatch(read(t, "systemd/"+unit), -1) {
@@ -332,7 +332,7 @@ func testPages(t *testing.T, root string) {
 // crontab finds the command of a line of a crontab.
 var crontab = regexp.MustCompile(`(?m)^[0-9*/]+ \S+ \S+ \S+ \S+  (.*)$`)
 
-// below makes the paths of the pages those below root, and their service that of a test.
+// below moves the paths of the pages below root, and replaces their service with the service of a test.
 func below(root, url string, more ...string) *strings.Replacer {
 	for _, dir := range []string{"/etc/docgauge", "/var/lib/", "/usr/share/docgauge", "/usr/local/bin/"} {
 		more = append(more, dir, root+dir)

@@ -91,7 +91,7 @@ type point struct {
 	value    float64
 }
 
-// series are those of a metric, by its labels; they get more labels.
+// series are the series of a metric, by its labels; more are added to the labels.
 func (l timeline) series(m exporter.Metric, more []string) (sorted []*series) {
 	all := map[string]*series{}
 	for i := range l {

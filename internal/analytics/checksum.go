@@ -20,8 +20,8 @@ type Checksum uint64
 // String returns 16 hexadecimal digits.
 func (c Checksum) String() string { return fmt.Sprintf("%016x", uint64(c)) }
 
-// Sum holds the number, the totals and the checksum of the rows of a window. The zero value is
-// that of an empty window.
+// Sum holds the number, the totals and the checksum of the rows of a window. The zero value is the sum of an empty
+// window.
 type Sum struct {
 	Rows     int64
 	Checksum Checksum

@@ -29,7 +29,7 @@ func (t Totals) Of(a Audience) int64 {
 	return t.Total
 }
 
-// Movers says how the pages of a window differ from those of an earlier one.
+// Movers says how the pages of a window differ from the pages of an earlier window.
 // Prompts, reports and dashboards all use this definition:
 //
 //   - The windows have the same granularity, and the earlier is the one of

@@ -1,11 +1,10 @@
 // Package archive hides the window file: one revision of one window as a
 // Parquet file, the one format in the spool and in the Parquet sink.
 //
-// There are three shapes. A visitors file has a row per path. A totals file has one
-// row, the site totals; it stands for the window if only its totals were read. An agents
-// file has a row per path, agent, audience and found, and first, without a path, those of the
-// site, which are all if only totals were read. All carry the whole [analytics.Revision] as
-// key-value metadata, so that the footer alone identifies a file.
+// There are three shapes. A visitors file has a row per path. A totals file has one row, the site totals; it stands
+// for the window if only its totals were read. An agents file has a row per path, agent, audience and found. The
+// rows of the site, without a path, come first; they are all if only totals were read. All carry the whole
+// [analytics.Revision] as key-value metadata, so that the footer alone identifies a file.
 //
 // Invariant: a file that [Open] accepts contains exactly one whole revision,
 // its rows in their order and each once: by path in byte order. Files are written
@@ -67,8 +66,8 @@ type Footer struct {
 // IsTotals reports whether it is the footer of a totals file.
 func (f Footer) IsTotals() bool { return f.Table == f.Report.Shape().TotalsTable }
 
-// Tables are those of the files of a window of a report: that of its rows, and that of its totals unless the
-// rows have them.
+// Tables are the tables of the files of a window: the table of the rows, and the table of the totals unless the rows
+// include them.
 func Tables(report analytics.Report) []string {
 	if report.Shape().Site {
 		return []string{report.String()}

@@ -39,11 +39,10 @@ const (
 // temporary one, or copied from there. Write returns rev as stored: with Rows counted and
 // ExportedAt cut to microseconds.
 //
-// Rows must come in the order of [analytics.Shape.Compare], each once, in UTF-8. Rows of the site come
-// first, and Rows counts the others. If rev.Rows is [analytics.TotalsOnlyRows], there are only those of the
-// site; where the report has none, Write writes a totals file, and rows is not used.
-// It is an error if path exists. After an error nothing is left at path,
-// unless it was there before.
+// Rows must come in the order of [analytics.Shape.Compare], each once, in UTF-8. Rows of the site come first, and
+// Rows counts the others. If rev.Rows is [analytics.TotalsOnlyRows], there are only rows of the site; where the
+// report has none, Write writes a totals file, and rows is not used. It is an error if path exists. After an error
+// nothing is left at path, unless it was there before.
 func Write(
 	path string, rev analytics.Revision, rows iter.Seq2[analytics.Record, error],
 ) (analytics.Revision, error) {
@@ -193,7 +192,7 @@ type encoder struct {
 	of        *analytics.Shape
 	w         *file.Writer
 	before    []fill // the columns left of path, the same in every row
-	after     []fill // those of the reading
+	after     []fill // the columns of the reading
 	group     *rowGroup
 	sum       analytics.Checksum
 	row, last analytics.Record

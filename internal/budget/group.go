@@ -134,8 +134,8 @@ func (b *Budget) use() *entry {
 	return &entry{group: b.group, sent: b.opts.Now()}
 }
 
-// giveBack frees slots of a group: those of requests that could not be sent, and the rest of the
-// group, for other processes. If the log fails, they stay taken, as after a kill.
+// giveBack frees slots of a group for other processes: the slots of requests that could not be sent, and the rest of
+// the group. If the log fails, they stay taken, as after a kill.
 func (b *Budget) giveBack(ctx context.Context, g *group, unsent int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()

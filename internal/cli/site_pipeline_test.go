@@ -58,8 +58,8 @@ func siteLog(each func(log *strings.Builder, ago int, day string)) string {
 	return log.String()
 }
 
-// countedByDuckDB makes tables of DuckDB's own numbers of the log, for the windows of the files: each page's, and
-// those of the site, whose path is *, and those of agents, on each page and on the site, which has no path.
+// countedByDuckDB makes tables of DuckDB's own numbers of the log, for the windows of the files: the numbers of each
+// page, of the site, whose path is *, and of agents, on each page and on the site, which has no path.
 const countedByDuckDB = `CREATE TABLE views AS SELECT regexp_extract(line, '^(\S+)', 1) AS ip,
 	regexp_extract(line, 'GET (\S+)', 1) AS target, regexp_extract(line, '"([^"]*)"$', 1) AS ua,
 	CAST(strptime(regexp_extract(line, '\[([^:]+)', 1), '%d/%b/%Y') AS DATE) AS day

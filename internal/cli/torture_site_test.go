@@ -415,7 +415,7 @@ func (w *watched) compare(kills int) {
 	w.run(t, "site", "check")
 }
 
-// within reports whether no number of e is below that of least or above that of most.
+// within reports whether each number of e is at least the number of least and at most the number of most.
 func within(e, least, most analytics.Row) bool {
 	return e.Human >= least.Human && e.AI >= least.AI && e.Total >= least.Total &&
 		e.Human <= most.Human && e.AI <= most.AI && e.Total <= most.Total
@@ -424,7 +424,7 @@ func within(e, least, most analytics.Row) bool {
 // asked is what requests are counted by.
 type asked struct{ page, agent, audience string }
 
-// countReads counts readers by hand, those of the site under the empty path, and requests.
+// countReads counts readers and requests by hand; the readers of the site are under the empty path.
 func countReads(all map[int]siteRead) (readers map[string]analytics.Row, requests map[asked]int) {
 	readers, requests = map[string]analytics.Row{}, map[asked]int{}
 	known := map[[3]string]bool{}
