@@ -87,8 +87,7 @@ func removeOwned(path string, owner *os.File) error {
 	return errors.Join(os.RemoveAll(path), owner.Close())
 }
 
-// SweepTemp removes directories of the kinds below parent whose processes are dead.
-// Those of other users stay.
+// SweepTemp removes directories of the kinds below parent whose processes are dead. Directories of other users stay.
 func SweepTemp(parent string, kinds ...string) error {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -100,7 +99,7 @@ func SweepTemp(parent string, kinds ...string) error {
 			if !strings.HasPrefix(e.Name(), kind+"-") {
 				continue // without asking for its owner: the system's directory may have thousands of entries
 			}
-			// Neither those of other users, nor links.
+			// Neither other users' directories, nor links.
 			if info, err := e.Info(); err == nil && info.IsDir() && IsMine(info) {
 				errs = append(errs, sweep(filepath.Join(parent, e.Name())))
 			}

@@ -23,8 +23,7 @@ const (
 
 	// collectTimeout bounds a collection: ClickHouse deletes in the background.
 	collectTimeout = 5 * time.Minute
-	// compareTimeout bounds a comparison with the windows that it copies; that of the
-	// next day continues.
+	// compareTimeout bounds a comparison with the windows that it copies; the comparison of the next day continues.
 	compareTimeout = 15 * time.Minute
 	// slowSink is how long a sink may take to fail and still be asked again.
 	slowSink = 5 * time.Second

@@ -114,8 +114,8 @@ func (d *directory) Prepare(context.Context) error {
 		return nil
 	}
 	d.opened = true
-	// Staging files of processes that died are removed. Those of living processes are
-	// younger; one that cannot be removed takes room and does no other harm.
+	// Staging files of processes that died are removed. Files of living processes are younger; one that cannot be
+	// removed takes room and does no other harm.
 	entries, _ := os.ReadDir(d.staging())
 	for _, e := range entries {
 		info, err := e.Info()

@@ -127,7 +127,7 @@ func charges(all []journal.Job, now time.Time) []journal.Job {
 	return out
 }
 
-// costs are those of the jobs of a day in millionths, in their order, and the sum, in one unit.
+// costs are the costs of the jobs of a day in millionths, in their order, and the sum, in one unit.
 type costs struct {
 	each []int64
 	sum  int64

@@ -207,8 +207,7 @@ func TestWhatCountsPerDay(t *testing.T) {
 	}
 }
 
-// TestGivenUpStillCounts: dropping a job in doubt makes room among the active jobs, not
-// among those of the day.
+// TestGivenUpStillCounts: dropping a job in doubt makes room among the active jobs, not among the jobs of the day.
 func TestGivenUpStillCounts(t *testing.T) {
 	w := newWorld(t, ids...)
 	w.opt.MaxPerDay, w.opt.MaxActive = 2, 1

@@ -65,10 +65,9 @@ type pass struct {
 	completed []int64
 }
 
-// pass makes one pass: it reads jobs, sends the follow-ups of those that are
-// completed, and submits the prompts that may go. After the end of ctx a call under
-// way is finished, and nothing new begins. The error is ErrNewState, or that of the
-// journal; then nothing was sent without an intent in the journal.
+// pass makes one pass: it reads jobs, sends the follow-ups of completed jobs, and submits the prompts that may go.
+// After the end of ctx a call under way is finished, and nothing new begins. The error is ErrNewState, or an error
+// of the journal; then nothing was sent without an intent in the journal.
 func (q *Queue) pass(ctx context.Context, found prompts.Scanned) (Result, error) {
 	p := &pass{q: q, found: found, unrendered: map[string]error{}, raced: map[string]bool{}}
 	err := p.run(ctx)

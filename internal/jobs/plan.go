@@ -290,9 +290,8 @@ func Remedy(j journal.Job) string {
 	return ""
 }
 
-// inOrder takes the projects in turn, beginning with the one after that of the last
-// job. Within a project prompts that do not recur come first, by path, then the oldest
-// firing.
+// inOrder takes the projects in turn, beginning with the project after the last job's. Within a project prompts that
+// do not recur come first, by path, then the oldest firing.
 func (s *queueState) inOrder(waiting []*Planned) []*Planned {
 	slices.SortFunc(waiting, func(a, b *Planned) int {
 		return cmp.Or(strings.Compare(a.Project, b.Project), a.Firing.Compare(b.Firing),

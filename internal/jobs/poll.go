@@ -125,8 +125,8 @@ func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Chang
 	return change
 }
 
-// pullLink returns the link of a pull request in the one spelling of the journal: that of the
-// first job that had it. By its link a pull request is followed and counted.
+// pullLink returns the link of a pull request in the one spelling of the journal: the spelling of the first job that
+// had it. By its link a pull request is followed and counted.
 func (p *pass) pullLink(given string) string {
 	link := analytics.PullLink(given)
 	if link == "" {

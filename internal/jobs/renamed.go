@@ -18,8 +18,8 @@ type renames struct {
 	// gone are jobs, by digest and oldest first, whose text has left its path. They prevent
 	// the text from being sent again under another path.
 	gone map[string][]journal.Job
-	// decided are those of gone for which another prompt was held as renamed, and the
-	// operator has decided about it: further copies of the text are copies.
+	// decided are the texts of gone for which another prompt was held as renamed, and the operator has decided about
+	// it: further copies of the text are copies.
 	decided map[textAt]bool
 }
 

@@ -88,8 +88,8 @@ func newServer(o Options) *sdk.Server {
 	return s
 }
 
-// addTools adds what assistants can ask: a name, a title, hints, a description, and the function whose types are
-// those of the arguments and of the answer.
+// addTools adds what assistants can ask: a name, a title, hints, a description, and the function, whose types are
+// the types of the arguments and of the answer.
 func (a *assistant) addTools(s *sdk.Server) {
 	no, yes := false, true
 	reads := sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}

@@ -225,7 +225,7 @@ func resolved(t testing.TB, schema any) *jsonschema.Resolved {
 	return r
 }
 
-// TestAnswers: the answers are those of the commands, limited.
+// TestAnswers: the answers are the answers of the commands, limited.
 func TestAnswers(t *testing.T) {
 	s := connect(t, newServer(answers(t)))
 	unset := answers(t) // an assistant without the settings of the export

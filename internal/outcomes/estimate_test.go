@@ -469,7 +469,7 @@ func TestCorrection(t *testing.T) {
 	}
 }
 
-// TestMeanChange: the mean and its deviation are those of combine_effects(…, method_re="chi2") in
+// TestMeanChange: the mean and its deviation equal the results of combine_effects(…, method_re="chi2") in
 // statsmodels 0.14, the larger of its two deviations; merges of a date are one.
 func TestMeanChange(t *testing.T) {
 	for _, tc := range []struct {

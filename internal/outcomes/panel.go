@@ -33,7 +33,7 @@ type panel struct {
 	usable []bool
 	// humans has the mode by which people were counted on each day.
 	humans []analytics.Humans
-	// newest is the last day with a window that may be used; it may be after those of usable.
+	// newest is the last day with a window that may be used; it may be after the days of usable.
 	newest analytics.Date
 	// pages are the visitors by path and audience; a page without a row had none.
 	pages map[string]map[analytics.Audience][]float64

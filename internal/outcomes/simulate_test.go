@@ -24,7 +24,7 @@ type traffic func(t testing.TB, seed uint64) *panel
 // mergeDate is when every simulated merge happens.
 const mergeDate = analytics.Date(20_600)
 
-// sandboxTraffic is that of the sandbox; seeds differ in the noise and in the time of the year.
+// sandboxTraffic is the traffic of the sandbox; seeds differ in the noise and in the time of the year.
 func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 	return func(t testing.TB, seed uint64) *panel {
 		at := analytics.NewDate(2026, 5, 1) + analytics.Date(seed*11%180)
@@ -165,7 +165,7 @@ type tally struct {
 
 func newTally() *tally { return &tally{found: map[float64]int{}} }
 
-// shares returns that of the merges with a false verdict, and of the intervals with the true change.
+// shares returns the share of merges with a false verdict, and the share of intervals with the true change.
 func (o *tally) shares() (wrong, covered float64) {
 	return float64(o.false) / float64(max(1, o.merges-o.lacking)), float64(o.covered) / float64(max(1, o.outOf))
 }
@@ -312,7 +312,7 @@ func (o *tally) String() string {
 // restless is a site whose pages have noise that lasts for days, some of them more than others.
 var restless = world{pages: 80, lowest: 25, most: 900, own: .15, lasting: .25, keep: .5, mixed: true}
 
-// worlds are those of docs/dev/outcomes-method.md.
+// worlds are the worlds of docs/dev/outcomes-method.md.
 var worlds = []struct {
 	name string
 	traffic

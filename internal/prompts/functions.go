@@ -28,7 +28,7 @@ type Numbers interface {
 	// ends where that one begins (for a rolling granularity, not the window that ended a day earlier). If one of
 	// the two is missing, the error is ErrNoNumbers with the reason.
 	Windows(ctx context.Context, project string, g analytics.Granularity, of Content) (Adjacent, error)
-	// Outcomes returns those of the merged pull requests.
+	// Outcomes returns the outcomes of the merged pull requests.
 	Outcomes(ctx context.Context, project string) (view.Outcomes, error)
 }
 
@@ -43,8 +43,8 @@ const (
 	Misses Content = "misses" // the paths that agents missed, by that report
 )
 
-// Adjacent is the content of two adjacent windows. Rows are in any order. Agents and Misses are those of Window,
-// most readers or requests first; one without a Previous had none in FormerWindow.
+// Adjacent is the content of two adjacent windows. Rows are in any order. Agents and Misses belong to Window, most
+// readers or requests first; one without a Previous had none in FormerWindow.
 type Adjacent struct {
 	Window, FormerWindow analytics.Window
 	Totals, FormerTotals analytics.Totals
@@ -100,8 +100,8 @@ func (r *renderer) functions() map[string]any {
 	}
 }
 
-// functionNames are all functions of templates: ours, and those of the template
-// language that cannot print more than their arguments.
+// functionNames are all functions of templates: ours, and the functions of the template language that cannot print
+// more than their arguments.
 var functionNames = func() map[string]any {
 	all := new(renderer).functions()
 	for _, name := range []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len"} {

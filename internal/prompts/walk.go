@@ -78,8 +78,8 @@ type visited struct {
 	info fs.FileInfo
 }
 
-// walk reads all files below root, sorted by path. Its errors are of the whole
-// folder; those of single entries are findings.
+// walk reads all files below root, sorted by path. Its errors concern the whole folder; errors of single entries are
+// findings.
 func walk(root *os.Root, rules Rules, before map[string]*file) ([]*file, error) {
 	w := &walker{root: root, rules: rules, before: before}
 	top, err := root.Open(".")

@@ -47,7 +47,7 @@ const (
 type pullStore interface {
 	// FollowedPullRequests returns those that are not Final.
 	FollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error)
-	// UnfollowedPullRequests returns those of the journal's jobs that the store lacks.
+	// UnfollowedPullRequests returns the pull requests of the journal's jobs that the store lacks.
 	UnfollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error)
 	SetPullRequests(ctx context.Context, pulls ...journal.PullRequest) error
 }
@@ -90,10 +90,10 @@ func New(store pullStore, host pullReader, now func() time.Time) *Follower {
 	return &Follower{store: store, host: host, now: now, paused: map[string]pause{}}
 }
 
-// Pass reads and stores the pull requests that are due, and returns when to pass again: zero if
-// none is followed, so the next time that a job gets a link. It never waits for a limit: it returns
-// the time at which there is room. An error is that of the store, or the end of ctx; that
-// a host does not answer becomes the Problem of the pull requests that were due.
+// Pass reads and stores the pull requests that are due, and returns when to pass again: zero if none is followed, so
+// the next time that a job gets a link. It never waits for a limit: it returns the time at which there is room. An
+// error is an error of the store, or the end of ctx; that a host does not answer becomes the Problem of the pull
+// requests that were due.
 func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 	all, err := f.store.FollowedPullRequests(ctx)
 	if err != nil {
@@ -275,7 +275,7 @@ func lasting(former, read journal.PullRequest) journal.PullRequest {
 	case read.State != journal.PullMerged:
 		former.Answered = read.Answered
 		return former
-	case !former.Ready.IsZero(): // the times are known, not only those of the first answer
+	case !former.Ready.IsZero(): // the times are known, not only the times in the first answer
 		read.Created, read.Ready, read.Reopened, read.Merged = former.Created, former.Ready, former.Reopened,
 			former.Merged
 	}

@@ -20,7 +20,7 @@ import (
 const (
 	hour = time.Hour
 	day  = 24 * hour
-	// pathOfOne is that of the first pull request.
+	// pathOfOne is the path of the first pull request.
 	pathOfOne = "/repos/acme/docs/pulls/1"
 )
 

@@ -47,8 +47,8 @@ search:
 	return nil
 }
 
-// roots are the folders that may be that of the documentation: those with most of the
-// changed files, the outer one first.
+// roots are the folders that may be the folder of the documentation: the folders with most of the changed files, the
+// outer one first.
 func roots(changed []string) []string {
 	count := map[string]int{}
 	for _, file := range changed {

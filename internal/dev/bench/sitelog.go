@@ -54,7 +54,7 @@ var siteAgents = [...]string{
 	"curl/8.5.0", "python-requests/2.32.3", "curl/8.5.0",
 }
 
-// userAgent is that of reader i: of ten, seven are people.
+// userAgent is the user agent of reader i: seven of ten readers are people.
 func userAgent(i int) (text string, isPerson bool) {
 	if kind := i%10 - 7; kind >= 0 {
 		return siteAgents[3*kind+i/10%3], false

@@ -111,7 +111,7 @@ func reachable(home string, user *syscall.Credential) error {
 	return os.Chown(home, int(user.Uid), int(user.Gid))
 }
 
-// initialize makes the data, where it can with a collation that is not that of bytes.
+// initialize makes the data, where it can with a collation other than byte order.
 func (p *Postgres) initialize(bin, version string) error {
 	secret := filepath.Join(filepath.Dir(p.data), "password")
 	if err := os.WriteFile(secret, []byte(p.Password), 0o600); err != nil {
@@ -156,8 +156,8 @@ func (p *Postgres) Give(path string) error {
 	return os.Chown(path, int(p.user.Uid), int(p.user.Gid))
 }
 
-// takesConnections looks into the file in which a server says so. That of one that was
-// killed has another process id.
+// takesConnections looks into the file in which a server says so. A file that a killed server left has another
+// process id.
 func (p *Postgres) takesConnections(context.Context) bool {
 	text, err := os.ReadFile(filepath.Join(p.data, "postmaster.pid"))
 	lines := strings.Split(string(text), "\n")

@@ -111,8 +111,8 @@ func (r *release) write(name string, data []byte) {
 	must.Do(os.WriteFile(filepath.Join(r.out, name), data, 0o644))
 }
 
-// writeRecipes writes the Homebrew formula and the Nix expression, with the checksums of
-// the archives. That of a system that was not built is zero.
+// writeRecipes writes the Homebrew formula and the Nix expression, with the checksums of the archives. The checksum
+// of a system that was not built is zero.
 func (r *release) writeRecipes() {
 	values := map[string]string{"Version": r.version, "Tag": r.tag}
 	for _, system := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
