@@ -232,9 +232,8 @@ func (s *Sizes) Most(item Item) (requests int, known bool) {
 	return max(requests, Requests(s.most[of], s.pageRows(of.Source))), true
 }
 
-// Surely returns how many pages a window certainly has, for reading ahead: those of
-// its own last reading; otherwise, where requests are not scarce, three quarters of the
-// smallest of three neighbours. 0 means unknown.
+// Surely returns how many pages a window certainly has, for reading ahead: the pages of its own last reading;
+// otherwise, where requests are not scarce, three quarters of the smallest of three neighbours. 0 means unknown.
 func (s *Sizes) Surely(k analytics.Key, scarce bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type RowRanking struct {
 	By string `json:"by"`
 	// Name selects the pages of one name, a value of the column [analytics.Shape.Noun].
 	Name string `json:"name,omitempty"`
-	// Path selects the rows of one page. Without Path and Name the rows are those of the site where the report has
+	// Path selects the rows of one page. Without Path and Name the rows are the rows of the site where the report has
 	// them, else all pages.
 	Path string `json:"path,omitempty"`
 	// Prefix keeps the paths that begin with it.
@@ -91,7 +91,7 @@ func rowsReading(rev analytics.Revision) RowsReading {
 	return RowsReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt, rev.Humans}
 }
 
-// RowsReport has rows of a report of one project in one window, and how they differ from those of an earlier one.
+// RowsReport has rows of a report of one project in one window, and how they differ from an earlier window.
 type RowsReport struct {
 	RowsReading
 	ProjectName string `json:"project_name,omitempty"`
@@ -142,7 +142,7 @@ func (c RowChange) columns(of *analytics.Shape) (out []Column) {
 	return append(out, Column{"change", orNil(c.Change)}, Column{"change_percent", orNil(c.Percent)})
 }
 
-// Columns are its columns: those of the window, the rank, those of the report, the former counts, the change.
+// Columns are the columns of the window, the rank, the columns of the report, the former counts, and the change.
 func (r RankedRow) Columns() []Column {
 	shape := r.Report.Shape()
 	out := append(Columns(r.Key), Column{"rank", r.Rank})

@@ -14,7 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// PageRow is a row for a page of a window. The change is that of the audience that was asked for.
+// PageRow is a row for a page of a window. The change is the change of the requested audience.
 type PageRow struct {
 	analytics.Key
 	RankedPage

@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	// jobModel is the model of every job: that of a command is unknown.
+	// jobModel is the model of every job: the model of a command is unknown.
 	jobModel = "docgauge-sandbox"
 
 	maxDays     = 3660

@@ -86,13 +86,13 @@ type Site struct {
 	Agents analytics.Checksum
 }
 
-// IsZero reports whether the totals are those of a site without visits.
+// IsZero reports whether the totals are the totals of a site without visits.
 func (s Site) IsZero() bool {
 	s.Humans = ""
 	return s == Site{}
 }
 
-// String names the totals in words, for logs. Those of agents are too long, and are only named.
+// String names the totals in words, for logs. Totals of agents are too long, and are only named.
 func (s Site) String() string {
 	text := fmt.Sprintf("%d readers (%d people, %d AI agents)", s.Totals.Total, s.Totals.Human, s.Totals.AI)
 	switch {
@@ -301,7 +301,7 @@ func (l *PageLog) seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 	return archive.Open(path)
 }
 
-// all yields the rows of a window file: those of the site, and then those of its paths.
+// all yields the rows of a window file: the rows of the site, and then the rows of its paths.
 func (l *PageLog) all(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.Record, error] {
 	return func(yield func(analytics.Record, error) bool) {
 		var site []analytics.Record

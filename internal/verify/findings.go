@@ -14,7 +14,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// The kinds of findings. Faults have those of [sinks.FaultKind].
+// The kinds of findings. Faults have the kinds of [sinks.FaultKind].
 const (
 	missing     = "missing"     // the sink does not show it
 	extra       = "extra"       // the ledger does not know it

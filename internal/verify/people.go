@@ -26,8 +26,8 @@ type series struct {
 
 func (c countedRevision) series() series { return series{c.Report, c.Project} }
 
-// comparable are the counts of c that count the same as those of a longer window: people counted by another mode are
-// other people.
+// comparable are the counts of c that count the same as the counts of a longer window: people counted by another
+// mode are other people.
 func (c countedRevision) comparable(long analytics.Revision) analytics.Counts {
 	if c.Report == analytics.VisitorsReport && c.Humans != long.Humans {
 		return analytics.Totals{AI: c.Totals.AI}.Counts()

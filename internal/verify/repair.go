@@ -91,8 +91,7 @@ func (w *survey) plan(key analytics.Key) plan {
 	return p
 }
 
-// holds reports whether the rows that a sink shows are those of e, even if its metadata
-// is not.
+// holds reports whether a sink shows the rows of e, even if its metadata differ.
 func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 	sum := shown.Sum.Checksum.String()
 	switch {

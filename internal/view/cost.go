@@ -79,8 +79,8 @@ func (c Cost) Plus(other Cost) Cost {
 	return c
 }
 
-// Totals are the cost by unit, the estimate with it, and the basis; none if nothing is known. The unit
-// of DOCGAUGE_JOB_COST is that of the reports: with several, the estimate is left out.
+// Totals are the cost by unit, the estimate with it, and the basis; none if nothing is known. DOCGAUGE_JOB_COST is
+// in the unit of the reports: with several units, the estimate is left out.
 func (c Cost) Totals() (all []Amount, basis string) {
 	all, basis = slices.Clone(c.Reported), reported
 	switch {

@@ -27,8 +27,7 @@ const (
 type topology struct {
 	// replicas is the number of replicas of each shard.
 	replicas int
-	// weights are those of the shards, in order; with their number they decide on
-	// which shard a window is.
+	// weights are the weights of the shards, in order; with their number they decide on which shard a window is.
 	weights []string
 }
 

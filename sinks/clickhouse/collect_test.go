@@ -60,8 +60,8 @@ func TestDue(t *testing.T) {
 	})
 }
 
-// put inserts an attempt by hand: its rows, written so many hours ago, and a
-// marker of that age unless it is negative. Two rows of agents are those of the site.
+// put inserts an attempt by hand: its rows, written so many hours ago, and a marker of that age unless it is
+// negative. Two rows of agents belong to the site.
 func put(t *testing.T, e engine, d *dataset, name string, day int, attempt uint64, rows, written, committed int) {
 	t.Helper()
 	from := windowOf(day, 1, 0).Rev.From

@@ -36,7 +36,7 @@ func (d *dataset) rowColumns() []column {
 	return slices.Concat(attempted, []column{{"path", "String"}}, d.own, readColumns)
 }
 
-// markerColumns are those of a marker; committed_at is the server's.
+// markerColumns are the columns of a marker; committed_at is the server's.
 func (d *dataset) markerColumns() []column {
 	return slices.Concat(attempted, d.shown(), readColumns)
 }

@@ -66,8 +66,8 @@ func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(s
 	return nil
 }
 
-// Revisions yields what the views show, after it has brought the tables of visitors up to date. Those of
-// another report are made by Check and Replace: who has no window of it gets none.
+// Revisions yields what the views show, after it has brought the tables of visitors up to date. Check and Replace
+// make the tables of another report: they are created with the first window.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.Listing(ctx, s, func() error {
 		_, err := s.open(ctx, analytics.VisitorsReport)
@@ -75,8 +75,8 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 	})
 }
 
-// Window writes what the views show of rev's window to a window file in dir. Rows
-// that are not those of one whole revision are an error.
+// Window writes what the views show of rev's window to a window file in dir. Rows that do not make up one whole
+// revision are an error.
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
@@ -377,7 +377,7 @@ func sumsOfSite(ses *session, condition string) string {
 	if of.Has("found") {
 		found = " AND found = 1"
 	}
-	// The totals are those of the bounds, in their order.
+	// The totals follow the bounds, in their order.
 	var largest, sums []string
 	for i := range analytics.TotalsNames() {
 		count := "toInt64(0)"

@@ -35,10 +35,9 @@ func (e errShort) Error() string {
 	return fmt.Sprintf("the server has %d of %d rows after an insert without error", e.got, e.want)
 }
 
-// commit writes the windows of a group, each as one attempt. If it dies before the markers,
-// no view shows the rows, and Collect deletes them later. An error of one window is stored
-// in its err; the returned error is that of all other windows. next lets another group
-// begin.
+// commit writes the windows of a group, each as one attempt. If it dies before the markers, no view shows the rows,
+// and Collect deletes them later. An error of one window is stored in its err; the returned error concerns all other
+// windows. next lets another group begin.
 func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error {
 	ses, err := s.open(ctx, group[0].Revision().Report)
 	if err != nil {

@@ -70,7 +70,7 @@ type insert struct {
 	answer      chan error // of the INSERT that was sent last, nil if none is awaited
 }
 
-// window inserts the rows of d. An error is that of the whole group.
+// window inserts the rows of d. An error concerns the whole group.
 func (in *insert) window(d *delivery) error {
 	rev := d.Revision()
 	in.staged.reset() // rows of a window that failed must not go under this attempt

@@ -65,8 +65,8 @@ func (l layout) onCluster() string {
 	return " ON CLUSTER `" + l.cluster + "`"
 }
 
-// engine is that of a table. In a cluster it is replicated within the shard, by the server's
-// macros, or among all servers.
+// engine is the engine of a table. In a cluster it is replicated within the shard, by the server's macros, or among
+// all servers.
 func (l layout) engine(name, shard, replica string) string {
 	if l.cluster == "" {
 		return "MergeTree"

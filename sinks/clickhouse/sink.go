@@ -72,14 +72,13 @@ import (
 
 // Options is where the sink writes.
 type Options struct {
-	// DSN is clickhouse://[user:password@]host:port/database[?secure=true] for
-	// the native protocol, https://… for HTTP. Other parameters of the query are
-	// those of clickhouse-go, or settings of the server.
+	// DSN is clickhouse://[user:password@]host:port/database[?secure=true] for the native protocol, https://… for HTTP.
+	// Other parameters of the query are parameters of clickhouse-go, or settings of the server.
 	DSN string
 	// Cluster names a cluster of the server's configuration: tables are then
 	// Replicated and Distributed. Empty means one server.
 	Cluster string
-	// Version is that of this program; the server logs it.
+	// Version is the version of this program; the server logs it.
 	Version string
 	Now     func() time.Time
 	// Reports are those that it stores besides visitors, which it always does.

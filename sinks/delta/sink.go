@@ -95,8 +95,8 @@ type Sink struct {
 	unfinished map[analytics.Key]*change
 }
 
-// dataset is the tables of a report. Its windows share log entries with each other, and neither wait
-// for those of another report nor fail with them.
+// dataset is the tables of a report. Its windows share log entries with each other, and neither wait for windows of
+// another report nor fail with them.
 type dataset struct {
 	rows, totals *table // totals is nil if the rows have them
 	// gathering and group let calls at the same time share log entries.

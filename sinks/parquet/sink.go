@@ -75,7 +75,7 @@ func New(root string, reports ...analytics.Report) (*Sink, error) {
 	return &Sink{store: store, reports: reports}, nil
 }
 
-// tables are those of all reports that the sink stores.
+// tables are the tables of all reports that the sink stores.
 func (s *Sink) tables() (all []string) {
 	for _, r := range analytics.Reports {
 		if sinks.Offers(s.reports, r) {

@@ -16,8 +16,8 @@ import (
 // windowsAtOnce is the number of windows that one statement lists.
 const windowsAtOnce = 1000
 
-// Revisions yields what readers see, after it has brought the tables of visitors up to date. Those of
-// another report are made by Check and Replace: who has no window of it gets none.
+// Revisions yields what readers see, after it has brought the tables of visitors up to date. Check and Replace make
+// the tables of another report: they are created with the first window.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.Listing(ctx, s, func() error {
 		_, err := s.open(ctx, analytics.VisitorsReport)
@@ -185,8 +185,8 @@ func (ses *session) withoutWindow(ctx context.Context, scope sinks.Scope, yield 
 	return err
 }
 
-// Window writes what readers see of rev's window to a window file in dir. Rows that are
-// not those of one whole revision are an error.
+// Window writes what readers see of rev's window to a window file in dir. Rows that do not make up one whole
+// revision are an error.
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {

@@ -27,7 +27,7 @@ const (
 	// committing bounds a COMMIT, which may wait for the standby of a synchronous
 	// replication.
 	committing = 2 * time.Minute
-	// lockClass sets our advisory locks apart from those of other programs.
+	// lockClass sets our advisory locks apart from the locks of other programs.
 	lockClass int32 = 0x646f6367 // "docg"
 )
 
@@ -167,7 +167,7 @@ func keyValues(k analytics.Key) []any {
 func (l layout) lockOf(k analytics.Key) int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(l.in(l.of.windows.name) + k.String()))
-	return int32(h.Sum32() | 1) // 0 is that of migrations
+	return int32(h.Sum32() | 1) // 0 is the lock of migrations
 }
 
 // at says that a commit has come to a step.

@@ -138,7 +138,7 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 	})
 }
 
-// sum reads the rows of a window. Rows of another revision than that of the window are a fault.
+// sum reads the rows of a window. Rows of another revision than the window's are a fault.
 func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Shown, err error) {
 	err = ses.window(ctx, key, "", func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
 		add, sum := ses.of.shape.Sum()
@@ -164,7 +164,7 @@ func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Sho
 	return shown, err
 }
 
-// file writes a window as readers see it to a file in dir. It refuses rows that are not those of one whole revision.
+// file writes a window as readers see it to a file in dir. It refuses rows that do not make up one whole revision.
 func (ses *session) file(
 	ctx context.Context, key analytics.Key, dir string,
 ) (w sinks.Sealed, done func() error, err error) {

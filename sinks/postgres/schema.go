@@ -111,7 +111,7 @@ type dataset struct {
 // humansColumn is a column of windows.
 var humansColumn = column{"humans", "text", textColumn}
 
-// shown are the columns of windows between those of the key and of the reading.
+// shown are the columns of windows between the columns of the key and of the reading.
 func (d *dataset) shown() []column { return slices.Concat(d.totals, []column{humansColumn, d.count}) }
 
 // tables are those that a migration makes.

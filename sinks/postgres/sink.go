@@ -41,10 +41,10 @@ import (
 
 // Options is where the sink writes.
 type Options struct {
-	// DSN is postgres://[user[:password]@]host[:port]/database[?name=value&…]. The
-	// parameters are those of libpq and of pgx; others are settings of the server.
+	// DSN is postgres://[user[:password]@]host[:port]/database[?name=value&…]. The parameters are parameters of libpq
+	// and of pgx; others are settings of the server.
 	DSN string
-	// Version is that of this program; the record of a migration names it.
+	// Version is the version of this program; the record of a migration names it.
 	Version string
 	Now     func() time.Time
 	// Reports are those that it stores besides visitors, which it always does.
@@ -65,8 +65,7 @@ type Sink struct {
 	// turn is taken while the pool is made and the session prepared.
 	turn chan struct{}
 	pool *pgxpool.Pool
-	// sessions are those of the reports that it stores: nil until their tables are known to be
-	// up to date.
+	// sessions are the sessions of the reports that the sink stores: nil until their tables are known to be up to date.
 	sessions map[analytics.Report]*atomic.Pointer[session]
 }
 
@@ -115,8 +114,7 @@ type session struct {
 	layout
 	local
 	pool *pgxpool.Pool
-	// patience is the maximum time of one transaction, 0 means forever; committing is that of
-	// its COMMIT.
+	// patience is the maximum time of one transaction, 0 means forever; committing is the maximum time of its COMMIT.
 	patience, committing time.Duration
 }
 

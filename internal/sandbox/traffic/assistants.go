@@ -46,7 +46,7 @@ const (
 	perNetwork        = 4   // visitors of a network
 )
 
-// agentNames are those of the synthetic site, by the agent of its events less one.
+// agentNames are the agents of the synthetic site, by the agent of its events less one.
 var agentNames = func() (all []agents.Agent) {
 	for _, a := range assistants {
 		if a.name != "" {

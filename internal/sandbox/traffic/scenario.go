@@ -17,7 +17,7 @@ var scenarioStart = analytics.NewDate(2026, 1, 1)
 
 // course decides about the days of a site in a scenario.
 type course interface {
-	// volume is the number of sessions, in those of a usual day.
+	// volume is the number of sessions, in multiples of a usual day.
 	volume(analytics.Date) float64
 	// newcomers is the number of visitors who came before a date, in sessions of a
 	// usual day; only differences mean anything.

@@ -169,7 +169,7 @@ func CountSources(t Traffic, w Interval, horizon int64) Sources {
 	return Sources{whole.rows(set, analytics.SourceRow.Compare), pages.rows(set, analytics.SourceRow.Compare)}
 }
 
-// rowCounter counts the readers of rows, which have no numbers but those of their requests.
+// rowCounter counts the readers of rows, which have no numbers except their requests.
 type rowCounter[R comparable] struct {
 	part    map[R]int
 	counted []R // by part
