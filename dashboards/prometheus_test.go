@@ -110,8 +110,8 @@ func series(m exporter.Metric) []string {
 }
 
 // filled returns a server that holds every metric in each minute of the hour before at,
-// and what docgauge openmetrics writes also around the day before, once an hour. What is
-// counted, but for project prj_b, is one more at the end.
+// and what docgauge openmetrics writes also around the day before, once an hour. Counters, except for project prj_b,
+// grow by one at the end.
 func filled(t *testing.T, at time.Time) *engines.Prometheus {
 	t.Helper()
 	var b strings.Builder

@@ -200,7 +200,7 @@ func testSite(t *testing.T, root string) {
 	}
 }
 
-// testInstances runs docgauge@.service twice at once, each with an environment and a state of its own.
+// testInstances runs docgauge@.service twice at once, each with a separate environment and state.
 func testInstances(t *testing.T, root string) {
 	states, credentials := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(credentials, "key"), "adm_of-the-test\n", 0o400)
@@ -276,9 +276,9 @@ func testEnvironment(t *testing.T, root string) {
 	}
 }
 
-// testPages runs the blocks of the pages, with the configuration that the first of them
-// makes; the lines of a crontab and what another user runs without any other variable.
-// The paths are those below root, and the service is a sandbox.
+// testPages runs the blocks of the pages, with the configuration that the first of them makes: the lines of a
+// crontab, and commands for other users without any other variable. The paths are below root, and the service is a
+// sandbox.
 func testPages(t *testing.T, root string) {
 	at := engines.Sandbox(t, engines.Docgauge(t))
 	names := below(root, at["DOCGAUGE_BASE_URL"], "http://pushgateway:9091", engines.RunPushgateway(t).URL,

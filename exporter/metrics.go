@@ -82,7 +82,7 @@ const (
 	groupBuild    = "build"
 )
 
-// What the help texts repeat.
+// Sentences that several help texts share.
 const (
 	cached   = " Cached; a scrape sends no request."
 	nonAdded = " Unique visitors must not be summed: not over paths, windows or audiences."

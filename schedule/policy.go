@@ -235,8 +235,8 @@ const (
 	maxEmpty = 3
 )
 
-// Rest returns how long a window rests after its last failure. One of which the service sends no rows
-// rests for a day, for two and for four days, and is then read only when it is named.
+// Rest returns how long a window rests after its last failure. A window for which the service sends no rows rests
+// for a day, for two and for four days, and is then read only when it is named.
 func Rest(a analytics.Aside) time.Duration {
 	const ever = 100 * 365 * 24 * time.Hour
 	switch {

@@ -68,7 +68,7 @@ type Sink interface {
 	Close() error
 }
 
-// RowsOf yields the rows of w, which must be of the report with rows of type R.
+// RowsOf yields the rows of w, whose report must have rows of type R.
 func RowsOf[R analytics.RowType](w Sealed) iter.Seq2[R, error] {
 	if rev := w.Revision(); rev.Report != analytics.ReportOf[R]() {
 		return func(yield func(R, error) bool) {
@@ -108,7 +108,7 @@ func (v reportOf) Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, err
 	return only(v.report, v.Sink.Inspect(ctx, scope), func(shown Shown) analytics.Key { return shown.Key })
 }
 
-// only leaves out the windows of other reports, and what is wrong with them.
+// only leaves out the windows of other reports, and their faults.
 func only[T any](report analytics.Report, all iter.Seq2[T, error], key func(T) analytics.Key) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for one, err := range all {

@@ -262,8 +262,8 @@ func (s *span) readRows(ctx context.Context, from Archive, n int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)
 	}
-	// The totals and the pages must be of the same reading, also where the window is
-	// shown as the previous one of another.
+	// The totals and the pages must come from the same reading, also where the window is shown as the previous window
+	// of another.
 	*s.Revision = w.Revision()
 	if s.Report != analytics.VisitorsReport {
 		n = view.MaxRows

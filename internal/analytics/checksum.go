@@ -25,8 +25,7 @@ func (c Checksum) String() string { return fmt.Sprintf("%016x", uint64(c)) }
 type Sum struct {
 	Rows     int64
 	Checksum Checksum
-	// Largest holds the largest human, ai and total of any page: three maxima,
-	// which may be of three pages.
+	// Largest holds the largest human, ai and total of any page: three maxima, which may belong to three pages.
 	Largest Totals
 	// Added holds the sums over all pages, at most [math.MaxInt64] each. They do not count
 	// visitors, because a visitor is counted once on each page: see [Sum.Covers].

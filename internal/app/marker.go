@@ -199,7 +199,7 @@ func (a *App) findNewer(ctx context.Context, t *traces, run int64, entries iter.
 	known := map[analytics.Key]time.Time{}
 	for e := range entries {
 		known[e.Key] = e.ExportedAt
-		if e.ExportedAt.Equal(analytics.Unbelieved) { // what the sinks show of it was read by a wrong clock
+		if e.ExportedAt.Equal(analytics.Unbelieved) { // a wrong clock read what the sinks show of it
 			known[e.Key] = a.Now()
 		}
 	}

@@ -94,8 +94,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// OpenIntact opens the window file at path, which must be of this window, and reads it
-// to its end: [ErrDamaged] if its bytes are not those that were written.
+// OpenIntact opens the window file at path, which must belong to this window, and reads it to its end: [ErrDamaged]
+// if its bytes are not those that were written.
 func OpenIntact(path string, key analytics.Key) (*File, error) {
 	f, err := Open(path)
 	if err == nil && f.foot.Key != key {

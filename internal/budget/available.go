@@ -25,7 +25,7 @@ type reading struct {
 //
 // It asks the log after a refusal or a release, and otherwise once a second of the budget's clock;
 // in between it subtracts what this process sends. So slots that are freed, or taken by others, show
-// up to a second later. What it returns is not reserved.
+// up to a second later. Available reserves nothing.
 func (b *Budget) Available(ctx context.Context) (free int, limited bool, err error) {
 	now := b.opts.Now()
 	b.mu.Lock()

@@ -40,7 +40,8 @@ var siteKills = flag.Int("site-kills", 10, "how often TestRotation kills site se
 // TestRotation: nginx and Caddy serve a crowd while their logs are rotated, and the real binary, which follows
 // them, is killed again and again, and its clock is wrong now and then.
 // In the end every request counts once, with its bytes and its source, and every reader of every page once, as
-// the logs have them, and whoever loads a style sheet is confirmed. Only copytruncate may lose lines, and then it is said.
+// the logs have them, and readers that load a style sheet are confirmed. Only copytruncate may lose lines, and then
+// it is said.
 func TestRotation(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -149,7 +150,7 @@ func (w *watched) torture(kills int) {
 	}
 	seen := testbed.Series{}
 	w.grow(perRotation)
-	w.killOnce(0, &seen) // what is lost of a log of which no line was read cannot be known
+	w.killOnce(0, &seen) // losses of a log of which no line was read cannot be known
 	rotating.Go(func() {
 		for !w.isOver.Load() && w.rotates != nil && failed[readersAtOnce] == nil {
 			w.grow(perRotation + rand.IntN(2*perRotation))
@@ -272,8 +273,8 @@ func (w *watched) copyTruncate() error {
 	return errors.Join(err, to.Close(), os.Truncate(w.live, 0))
 }
 
-// killOnce starts site serve and kills it at a random moment: every other time of those after it has read what
-// there was when it started. What it has counted then is never less than before.
+// killOnce starts site serve and kills it at a random moment: every other time after it has read all lines that were
+// there when it started. Its counts then are never less than before.
 func (w *watched) killOnce(i int, seen *testbed.Series) {
 	if i%2 == 1 {
 		cmd := w.command("site", "serve")
@@ -441,7 +442,7 @@ func countReads(all map[int]siteRead) (readers map[string]analytics.Row, request
 		requests[asked{r.page, r.agent, r.audience}]++
 		for _, page := range []string{"", r.page} {
 			e := readers[page]
-			if r.audience != "" && isNew(page, r.reader) { // no user agent is of two audiences
+			if r.audience != "" && isNew(page, r.reader) { // no user agent has two audiences
 				e.Total++
 				if e.Human++; r.audience == "ai" {
 					e.Human, e.AI = e.Human-1, e.AI+1

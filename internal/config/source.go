@@ -214,8 +214,8 @@ func (s *Source) Export() error {
 	return errors.Join(errs...)
 }
 
-// Reload reads the file again, below the same environment and flags, for a running process with
-// the settings of former. After an error, which is of type [Problems], they stay.
+// Reload reads the file again, below the same environment and flags, for a running process with the settings of
+// former. After an error, which has the type [Problems], they stay.
 func (s *Source) Reload(n Need, now time.Time, former Config) (*Source, Config, error) {
 	next := ReadSource(s.File, s.flags)
 	next.environ = s.environ

@@ -30,7 +30,7 @@ const (
 
 // health is the knowledge of a run about the service.
 type health struct {
-	barred map[schedule.Source]bool // what the service refuses
+	barred map[schedule.Source]bool // the sources that the service refuses
 	// answered: the service gave a window, or a page of one, in this run.
 	answered bool
 	// gave has the sources of these windows.

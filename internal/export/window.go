@@ -85,10 +85,9 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		if err == nil {
 			w.run.order.set(w.turn, false) // the next window of the plan may send
 			w.observe(stepFetched, 0)
-			// Step 2: the rows become a window file, which is temporary: it is made from the log
-			// whenever a sink needs it. Many small windows at once, or one large one, may be at
-			// this step or a later one. One of a single page takes longer to commit than to
-			// read, so it gives its place among those that are read to another.
+			// Step 2: the rows become a window file, which is temporary: it is made from the log whenever a sink needs it.
+			// Many small windows at once, or one large one, may be at this step or a later one. A window with a single page
+			// takes longer to commit than to read, so it gives its place among the windows that are read to another.
 			// CRASH: the log is complete; the next run requests nothing.
 			if units == 0 {
 				units = min(commitUnits, 1+w.log.Sum.Rows/rowsPerUnit)

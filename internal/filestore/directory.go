@@ -158,8 +158,8 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 			err = claim(staged, path)
 		}
 	}
-	// The entry of a name that is taken is flushed too: who took it may have died before
-	// it did that, and what comes next builds on it.
+	// The entry of a name that is taken is flushed too: the process that took it may have died before it did that, and
+	// the next steps build on it.
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		err = errors.Join(err, durable.SyncDir(filepath.Dir(path)))
 	}

@@ -29,7 +29,7 @@ type admission struct {
 	opt     Options
 	at      time.Time
 	queue   blocker
-	keys    map[string]string  // by concurrency key: what has it
+	keys    map[string]string  // the holder of each concurrency key
 	blocked map[string]blocker // by project
 	active  int
 	charged []journal.Job

@@ -40,8 +40,8 @@ func TestOneUnknownHoldsItselfAlone(t *testing.T) {
 	}
 }
 
-// TestPauseEndsAfterAnHour: not before, and only once the service answers. What is unknown is
-// never sent again: not after passes, days, restarts or the end of a pause.
+// TestPauseEndsAfterAnHour: not before, and only once the service answers. A job in doubt is never sent again: not
+// after passes, days, restarts or the end of a pause.
 func TestPauseEndsAfterAnHour(t *testing.T) {
 	w := inDoubtTwice(t)
 	w.after(2 * time.Hour)

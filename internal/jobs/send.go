@@ -311,7 +311,7 @@ type outcome struct {
 	err error
 	// stopped: docgauge was stopped before the service said anything.
 	stopped bool
-	// keyMark is of the keys that were sent.
+	// keyMark marks the keys that were sent.
 	keyMark string
 }
 

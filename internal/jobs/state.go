@@ -77,7 +77,7 @@ func (s *queueState) correctFirings() {
 	}
 }
 
-// isMisfired reports whether a job is of a later firing than the next one.
+// isMisfired reports whether a job belongs to a later firing than the next one.
 func (s *queueState) isMisfired(job journal.Job) bool {
 	if !job.Firing.After(s.at) {
 		return false

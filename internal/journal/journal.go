@@ -93,7 +93,7 @@ type Job struct {
 	// unknown, or was unknown when it was given up.
 	InDoubt bool `json:"in_doubt,omitempty"`
 
-	// What the service said last. No two jobs of a project have the same JobID.
+	// The service's last answer. No two jobs of a project have the same JobID.
 	JobID      string `json:"job_id,omitempty"`
 	Status     string `json:"status,omitempty"`
 	Repository string `json:"repository,omitempty"`

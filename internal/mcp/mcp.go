@@ -142,7 +142,7 @@ func (a *assistant) addTools(s *sdk.Server) {
 	if !a.AddPrompts {
 		return
 	}
-	// It replaces no file. What the queue sends then costs credits and cannot be taken back.
+	// It replaces no file. A prompt that the queue sends then costs credits and cannot be taken back.
 	hints := sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
 	add(s, a, "add_prompt", "Add a prompt", hints,
 		"Writes a new prompt file. The queue sends it to the documentation platform, where an "+

@@ -175,8 +175,8 @@ var questions = map[string]object{
 	"rows": {"granularity": "day", "report": "agents"},
 }
 
-// TestTools: each tool says that it only reads, and its answer is of the schema that it
-// announces, has the rule where it has visitors, and is the same as text.
+// TestTools: each tool says that it only reads, and its answer follows the schema that it announces, has the rule
+// where it has visitors, and is the same as text.
 func TestTools(t *testing.T) {
 	s := connect(t, newServer(answers(t)))
 	all, err := s.ListTools(t.Context(), nil)

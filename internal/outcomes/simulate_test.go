@@ -156,7 +156,7 @@ func (w world) site(_ testing.TB, seed uint64) *panel {
 // tally is what became of the simulated merges of a world.
 type tally struct {
 	merges, lacking int
-	false, more     int             // merges without an effect with a verdict, with one of more readers
+	false, more     int             // merges without an effect with a verdict, and with the verdict more readers
 	covered, outOf  int             // intervals with the true change
 	found           map[float64]int // merges whose page has a verdict in the right direction, by the change
 	changes, widths []float64       // of pages without an effect

@@ -387,7 +387,7 @@ type outcomeList pageList
 func (l outcomeList) String() string {
 	text := pageList(l).String()
 	if len(l) > 0 {
-		text += fmt.Sprintf("\n\n%s", l[0]["summary"]) // a paragraph of its own, not of the last item
+		text += fmt.Sprintf("\n\n%s", l[0]["summary"]) // a separate paragraph, not part of the last item
 	}
 	return text
 }

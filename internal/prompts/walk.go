@@ -25,7 +25,7 @@ const (
 // file is one prompt file, or another entry with a problem, as one scan saw it.
 type file struct {
 	path string
-	// info and sum are of the opened file; info is nil if it could not be read.
+	// info and sum describe the opened file; info is nil if it could not be read.
 	info fs.FileInfo
 	sum  [sha256.Size]byte
 	// prompt has a path and an id even if there are findings.

@@ -62,8 +62,8 @@ type pullReader interface {
 
 // Follower follows the pull requests. Its methods are not for use at the same time.
 //
-// What it knows is in the store, and is stored after each read. A process that is killed
-// between the two reads it once more; a row that is lost is made anew from the journal.
+// Its knowledge is in the store, and is stored after each read. A process that is killed between the two reads it
+// once more; a row that is lost is made anew from the journal.
 type Follower struct {
 	// Limit is how long after its beginning a pass starts no other read; 0 means no limit.
 	Limit time.Duration

@@ -223,9 +223,8 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 	return r, nil
 }
 
-// choose returns the window of a project that is asked for, the one that it is compared with, and a newer
-// one of which only totals are known; both are nil without one. With totals, windows without pages are
-// chosen as well.
+// choose returns the requested window of a project, the window to compare it with, and a newer window of which only
+// totals are known; both are nil if there is none. With totals, windows without pages are chosen as well.
 func (o Choice) choose(
 	ctx context.Context, from sinks.Sink, s series, totals bool,
 ) (now analytics.Revision, previous, newer *analytics.Revision, err error) {

@@ -50,8 +50,8 @@ type Config struct {
 	Days     int      // of synthetic traffic before the day of New; 0 = DefaultDays
 	Pages    int      // of the synthetic site; 0 = DefaultPages
 	Projects []string // served, each with different traffic; none = DefaultProject
-	// Forged is the share of those who claim to be people, from 0 to 1, that are programs under a browser's name. The
-	// numbers of those who claim it are the same for every share.
+	// Forged is the share of programs under a browser's name among visitors that claim to be people, from 0 to 1. The
+	// number of these visitors is the same for every share.
 	Forged float64
 	Humans analytics.Humans // who counts as human; empty = claimed
 	APIKey string           // may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey

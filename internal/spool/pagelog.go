@@ -200,7 +200,7 @@ func (l *PageLog) add(offset int, info PageInfo, site []byte) {
 	}
 }
 
-// begin empties the log and writes its header. What was broken is whole again.
+// begin empties the log and writes its header. A broken log is whole again.
 func (l *PageLog) begin(h header) error {
 	h.Started = h.Started.UTC().Truncate(time.Microsecond)
 	l.Pages, l.head, l.Sum, l.size = map[int]PageInfo{}, h, analytics.Sum{}, 0

@@ -16,7 +16,7 @@ import (
 // The payload's first byte is its kind.
 const (
 	kindHeader = 'H' // JSON of header
-	kindPage   = 'P' // see encode; the rows are of the report that the header names
+	kindPage   = 'P' // see encode; the rows belong to the report that the header names
 
 	recordHead = 8
 	// maxRecord is the longest payload. A page comes from a body of at most 16 MiB.

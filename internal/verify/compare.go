@@ -16,8 +16,7 @@ type Compared struct {
 	// Filled and Due count windows that were copied from another sink, and those
 	// that must be read again.
 	Filled, Due int
-	// Errors are of sinks from which nothing was concluded, and of windows that could
-	// not be copied.
+	// Errors concern sinks from which nothing was concluded, and windows that could not be copied.
 	Errors []error
 }
 

@@ -103,7 +103,7 @@ func (w *survey) implausibleSum(
 	}
 	var page analytics.Record
 	_ = w.readBoth(ctx, site.Revision, shown.Revision, func(visitors, views sinks.Sealed) (err error) {
-		page, err = firstLess(views, visitors) // what a sink cannot give is a finding of its own
+		page, err = firstLess(views, visitors) // a row that a sink cannot give is a separate finding
 		return err
 	})
 	if page != (analytics.Record{}) {
@@ -133,8 +133,8 @@ func firstLess(views, visitors sinks.Sealed) (first analytics.Record, err error)
 	return analytics.Record{}, nil
 }
 
-// settledVisitors returns what is shown of the same window of visitors, if both are settled and verified: other readings
-// may be of different times.
+// settledVisitors returns what is shown of the same window of visitors, if both are settled and verified: other
+// readings may come from different times.
 func (w *survey) settledVisitors(shown sinks.Shown) (sinks.Shown, bool) {
 	key := shown.Key
 	key.Report = analytics.VisitorsReport

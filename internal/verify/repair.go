@@ -116,7 +116,7 @@ type Repaired struct {
 	// which the next export delivers.
 	Due     []string `json:"windows_due_again"`
 	Waiting []string `json:"windows_waiting_in_the_spool"`
-	// Errors are of windows that could not be repaired.
+	// Errors concern windows that could not be repaired.
 	Errors []string `json:"errors"`
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/docgauge/docgauge/internal/journal"
 )
 
-// Cost is what jobs cost together. What is not known counts as 0, or as the estimate of
-// DOCGAUGE_JOB_COST, and is counted: see Basis.
+// Cost is what jobs cost together. Unknown costs count as 0, or as the estimate of DOCGAUGE_JOB_COST, and are
+// counted: see Basis.
 type Cost struct {
 	// Reported is what the service says, by unit. Units are never added up.
 	Reported []Amount `json:"reported"`

@@ -167,7 +167,7 @@ const OutcomeCaution = "An effect compares the mean of daily visitors after the 
 	"the page itself and how the others changed. It does not prove that the merge is the cause, or that readers are " +
 	"better off; days and pages are never added up."
 
-// clearCaution is for those who read many verdicts. [Outcomes.Caution] has it where it belongs.
+// clearCaution warns readers of many verdicts. [Outcomes.Caution] has it where it belongs.
 const clearCaution = "Clear changes overstate: a change that stands out among many comparisons does so partly by " +
 	"luck. Nine of ten intervals contain the true change over all rows, not over the clear ones; plan with the mean " +
 	"change."

@@ -56,7 +56,7 @@ type Snapshot struct {
 	// Sinks are the configured ones, in configured order.
 	Sinks []Sink
 
-	// LastStart, LastCompletion and LastSuccess are of export runs; zero: never.
+	// LastStart, LastCompletion and LastSuccess are times of export runs; zero: never.
 	LastStart, LastCompletion, LastSuccess time.Time
 	// Runs are the newest, newest first.
 	Runs []analytics.Run

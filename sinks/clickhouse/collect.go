@@ -23,10 +23,9 @@ const (
 	mutationPoll = 200 * time.Millisecond
 )
 
-// Collect deletes the rows of superseded attempts and waits until the server has
-// done so. Markers stay: they are the history of the windows. What a view shows is
-// never touched: an attempt below a committed one cannot be shown again, and one
-// never committed is abandoned long before [sinks.KeepSuperseded].
+// Collect deletes the rows of superseded attempts and waits until the server has done so. Markers stay: they are the
+// history of the windows. Rows that a view shows are never touched: an attempt below a committed one cannot be shown
+// again, and one never committed is abandoned long before [sinks.KeepSuperseded].
 func (s *Sink) Collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, error) {
 	found, err := s.collect(ctx, dryRun)
 	if err != nil {

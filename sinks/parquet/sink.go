@@ -134,8 +134,8 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 		return err
 	}
 
-	// Both files are staged first. No reader finds them there; what a process
-	// leaves that dies here is removed by a later one.
+	// Both files are staged first. No reader finds them there; a later process removes the files of a process that dies
+	// here.
 	rows, totals := s.store.StagingFile(), s.store.StagingFile()
 	defer os.Remove(rows) // after publishing they are gone, or no longer needed
 	defer os.Remove(totals)

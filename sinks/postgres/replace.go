@@ -82,8 +82,8 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	s.at("rows sent")
 
 	// 3. COMMIT: readers see the new revision in both tables. Its answer is awaited even
-	// if the caller has gone. [CRASH, or the answer is lost: it took effect or not. What is
-	// tried next locks the window, so that it comes after a COMMIT that is under way.]
+	// if the caller has gone. [CRASH, or the answer is lost: it took effect or not. The next try locks the window, so
+	// that it comes after a COMMIT that is under way.]
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

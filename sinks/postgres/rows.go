@@ -74,7 +74,7 @@ type shownRow struct {
 	exported          time.Time
 }
 
-// isOf reports whether the row says that it is of rev.
+// isOf reports whether the row says that it belongs to rev.
 func (r *shownRow) isOf(rev analytics.Revision) bool {
 	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified &&
 		r.exported.Equal(rev.ExportedAt)

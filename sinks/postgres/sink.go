@@ -288,7 +288,7 @@ func (l local) set(b *pgx.Batch) {
 	}
 }
 
-// query runs one statement with the settings, in one round trip: what is sent together is a transaction.
+// query runs one statement with the settings, in one round trip: statements sent together are a transaction.
 func (l local) query(ctx context.Context, pool *pgxpool.Pool, sql string, arguments ...any) (pgx.Rows, error) {
 	var b pgx.Batch
 	l.set(&b)

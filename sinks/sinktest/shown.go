@@ -306,7 +306,7 @@ func ChangesTotals(before, after sinks.Shown, fault *sinks.Fault) bool {
 	return after.Totals.Total == 1 && after.Sum == before.Sum && fault == nil
 }
 
-// Contradicts is damage after which rows and totals are of different revisions.
+// Contradicts is damage after which rows and totals belong to different revisions.
 func Contradicts(before, _ sinks.Shown, fault *sinks.Fault) bool {
 	return fault != nil && fault.Kind == sinks.Disagree && fault.Key == before.Key
 }

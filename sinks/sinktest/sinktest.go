@@ -215,7 +215,7 @@ func (s *suite) yields(list iter.Seq2[analytics.Revision, error]) map[analytics.
 	return all
 }
 
-// Of returns key as one of another report.
+// Of returns key with another report.
 func Of(report analytics.Report, key analytics.Key) analytics.Key {
 	key.Report = report
 	return key

@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
-// siteLog is an access log of a month that the bench makes up: half of its lines are of assets.
+// siteLog is an access log of a month that the bench makes up: half of its lines are requests for assets.
 type siteLog struct {
 	Lines, Readers int
 	Format         string // one of these
@@ -109,8 +109,8 @@ func pushSiteLog(o order) any {
 	return nil
 }
 
-// writeSiteLine writes line i: of six lines one is of a reader in turn, so that each comes, two
-// are of readers of whom some come often, and three are of an asset.
+// writeSiteLine writes line i. Of six lines, one goes to the readers in turn, so that each comes, two to readers
+// some of whom come often, and three request assets.
 func writeSiteLine(w io.Writer, r *rand.Rand, log siteLog, i int) {
 	often := r.Float64()
 	reader := int(often * often * often * float64(log.Readers))

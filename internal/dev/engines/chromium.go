@@ -322,9 +322,8 @@ func do[T any](ctx context.Context, t *Tab, action chromedp.Action[T]) (T, error
 	return chromedp.Run(within, action)
 }
 
-// Axe returns what axe-core finds in the page: violations of WCAG 2.2 AA and of its own
-// best practices, each with its rule, its elements and why. Without axe-core it is a
-// [Missing] error.
+// Axe returns what axe-core finds in the page: violations of WCAG 2.2 AA and of axe-core's best practices, each with
+// its rule, its elements and why. Without axe-core it is a [Missing] error.
 func (t *Tab) Axe(ctx context.Context) (violations []string, err error) {
 	script, err := os.ReadFile(filepath.Join(Tools(), "node", "node_modules", "axe-core", "axe.min.js"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -69,7 +69,7 @@ func newPostgres(dir, version string, ports []int, settings []string) (*Postgres
 	if os.Getuid() == 0 {
 		p.user = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 	}
-	// What is there was made for a port that turned out to be taken.
+	// The data were made for a port that turned out to be taken.
 	if err := errors.Join(os.RemoveAll(p.data), reachable(filepath.Dir(p.data), p.user), p.initialize(bin, version)); err != nil {
 		return nil, err
 	}
@@ -144,8 +144,7 @@ func (p *Postgres) configure(lines []string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Data is the directory with the data. What is put there must be readable for the
-// server: see [Postgres.Give].
+// Data is the directory with the data. Files put there must be readable for the server: see [Postgres.Give].
 func (p *Postgres) Data() string { return p.data }
 
 // Give makes the server the owner of a file.

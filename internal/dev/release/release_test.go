@@ -252,7 +252,7 @@ func imageFor(t *testing.T, all v1.ImageIndex, architecture string) v1.Image {
 	return images[0]
 }
 
-// checkConfig: the image and the Dockerfile say the same to those who run them.
+// checkConfig: the image and the Dockerfile have the same configuration.
 func checkConfig(t *testing.T, image v1.Image) {
 	t.Helper()
 	file, err := image.ConfigFile()

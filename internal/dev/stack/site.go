@@ -60,7 +60,7 @@ func (s *stack) writeSite(ctx context.Context) {
 const logFormat = `$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_accept" ` +
 	`"$http_x_forwarded_for"`
 
-// visitors are the user agents of those who read the site: people, assistants, tools, crawlers, one of which has
+// visitors are the user agents of the readers of the site: people, assistants, tools, crawlers, one of which has
 // published addresses, and a scanner.
 var visitors = []string{
 	"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",

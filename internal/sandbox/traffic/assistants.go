@@ -64,7 +64,7 @@ func agentNumber(name string) uint16 {
 	return uint16(slices.IndexFunc(agentNames, func(a agents.Agent) bool { return a.Token == name }) + 1)
 }
 
-// isCode reports whether a page is for those who write code.
+// isCode reports whether a page is for programmers.
 func isCode(path string) bool {
 	return strings.HasPrefix(path, "/sdks/") || strings.HasPrefix(path, "/api-reference/") ||
 		strings.HasPrefix(path, "/reference/")

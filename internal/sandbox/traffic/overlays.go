@@ -125,10 +125,9 @@ func (t movingTraffic) day(d analytics.Date) []event {
 	return day
 }
 
-// reactingTraffic is a traffic whose readers react to merges. Additional readers are twins: some
-// readers of the page have one, who reads it whenever they do, and nothing else. If there are
-// fewer, some stop reading it. Both are the same people every day, so that longer windows have
-// the same effect.
+// reactingTraffic is a traffic whose readers react to merges. Additional readers are twins: some readers of the page
+// have a twin, which reads it whenever they do, and nothing else. If there are fewer, some stop reading it. Both are
+// the same people every day, so that longer windows have the same effect.
 type reactingTraffic struct {
 	Traffic
 	change [2]float64 // by kind
