@@ -197,8 +197,8 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 	return pages, basis
 }
 
-// nearest returns the one of the two around place at that is nearer to w in time,
-// the newer one where both are equally near.
+// nearest returns the window beside index at that is nearer to w in time,
+// the newer window where both are equally near.
 func nearest(known []sized, at int, w analytics.Window) sized {
 	if at == len(known) || at > 0 && w.From-known[at-1].window.From < known[at].window.From-w.From {
 		return known[at-1]

@@ -163,7 +163,7 @@ func (b *Budget) giveBack(ctx context.Context, g *group, unsent int) error {
 	return nil
 }
 
-// answer notes a response; the log learns later when the last one of its group came.
+// answer notes a response; the log learns later when the last response of its group came.
 func (b *Budget) answer(e *entry, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -106,7 +106,7 @@ var came = []struct{ referrer, source string }{
 	{"https://www.google.com/", "google"}, {"", "none"},
 }
 
-// crowd are who reads.
+// crowd are the readers.
 var crowd = []struct{ userAgent, agent, audience string }{
 	{"Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/%[1]d.0", "", "human"},
 	{"Mozilla/5.0 (Macintosh) AppleWebKit/%d.1 (KHTML, like Gecko) Safari/%[1]d.1", "", "human"},
@@ -178,7 +178,7 @@ func (w *watched) grow(n int) {
 	}
 }
 
-// read is one of the crowd, which has several user agents.
+// read reads as one reader of the crowd, which has several user agents.
 func (w *watched) read(one int) error {
 	address := net.IPv4(127, 0, 0, byte(2+one/2))
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: address}}

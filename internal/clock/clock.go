@@ -91,7 +91,7 @@ func UntilAllEnd(callers ...context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// Later returns the later one of two moments.
+// Later returns the later of two moments.
 func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

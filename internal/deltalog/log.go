@@ -33,7 +33,7 @@ func (t *Table) name(base string) string { return path.Join(t.options.Dir, logDi
 
 func (t *Table) entryName(version int64) string { return t.name(fmt.Sprintf("%020d.json", version)) }
 
-// mark tells an entry from another one of the same version; the zero value is like none.
+// mark tells an entry from another entry of the same version; the zero value equals no mark of an entry.
 type mark struct {
 	size int64
 	end  string

@@ -536,7 +536,7 @@ func TestFullSpool(t *testing.T) {
 	}
 }
 
-// other is a second sink beside the one of the world.
+// other is a second sink beside the sink of the world.
 type other struct{ *sinktest.Memory }
 
 func (other) Name() string { return "other" }

@@ -32,8 +32,8 @@ type Options struct {
 	KeepEmpty bool
 }
 
-// Run is one run. It is entered in the state before Run returns; an error is one of
-// entering it, everything else is in the summary.
+// Run is one run. It is entered in the state before Run returns; an error means that it
+// could not be entered, everything else is in the summary.
 func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	a, started := e.app, e.app.Now()
 	e.progress.Reset()

@@ -147,7 +147,7 @@ func costsOf(charged []journal.Job, jobCost float64) (most costs) {
 		}
 	}
 	if units == nil {
-		units = []string{""} // the one of the estimate
+		units = []string{""} // the unit of the estimate
 	}
 	slices.Sort(units)
 	for i, unit := range slices.Compact(units) {

@@ -97,7 +97,7 @@ func answers(t testing.TB) Options {
 	return Options{Config: c, Log: slog.New(slog.DiscardHandler), Now: now, Archive: memory}
 }
 
-// putAgents stores a window of agents beside one of visitors, and returns it.
+// putAgents stores a window of agents beside a window of visitors, and returns it.
 func putAgents(t testing.TB, s *sinktest.Memory, rev analytics.Revision) analytics.Revision {
 	rows := []analytics.AgentRow{
 		{Agent: "GPTBot", Class: "training", Audience: "neither", Found: true, Visitors: 2, Requests: 90},

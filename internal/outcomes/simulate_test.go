@@ -172,7 +172,7 @@ func (o *tally) shares() (wrong, covered float64) {
 
 var trueChanges = []float64{0, -0.2, 0.1, 0.3, 1}
 
-// sizes are the pages of a merge, with how often a site has one of that size. On a small site each
+// sizes are the pages of a merge, with how often a site has a merge of that size. On a small site each
 // merge is alone, on others all are on one day, and share what they are compared with.
 var sizes = []struct{ pages, merges int }{{1, 5}, {2, 4}, {5, 2}, {10, 1}}
 

@@ -137,8 +137,8 @@ type PageList struct {
 }
 
 // RankedPage is a page of a list. Visitors is null where the page has vanished, Previous where it has appeared or
-// the rows of that window are not known. The change is the change of the audience of the ranking; null where one of
-// the two is.
+// the rows of that window are not known. The change is the change of the audience of the ranking; null where either
+// is.
 type RankedPage struct {
 	Rank     int               `json:"rank"`
 	Path     string            `json:"path"`

@@ -53,7 +53,7 @@ type Config struct {
 	// Forged is the share of programs under a browser's name among visitors that claim to be people, from 0 to 1. The
 	// number of these visitors is the same for every share.
 	Forged float64
-	Humans analytics.Humans // who counts as human; empty = claimed
+	Humans analytics.Humans // readers that count as human; empty = claimed
 	APIKey string           // may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey
 	// Keys that are refused: ExpiredKey with 401, the other two with 403 if they lack the
 	// scope (GET needs read). Empty = no such key.

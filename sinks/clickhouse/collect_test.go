@@ -92,7 +92,7 @@ func put(t *testing.T, e engine, d *dataset, name string, day int, attempt uint6
 	}
 }
 
-// TestCollect has attempts of every kind, and readers who look on.
+// TestCollect has attempts of every kind, and concurrent readers.
 func TestCollect(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		for _, d := range datasets {

@@ -76,7 +76,7 @@ func newDataset(report analytics.Report) *dataset {
 	return d
 }
 
-// block keeps the columns of rows from the path to the last one of own.
+// block keeps the columns of rows from the path to the last column of own.
 type block struct {
 	texts  [][]string
 	truths [][]uint8

@@ -20,7 +20,7 @@
 // time share the entries of steps 2 to 4: those that have published wait a moment for
 // those that publish, and one of them writes for all. The last entry commits. Steps 2 and 3 are two
 // tables, which no entry changes at once: readers
-// who join both can tell by the column revision.
+// that join both can tell by the column revision.
 //
 // Every crash can be completed from the logs, since the tags of a visitors
 // file carry the totals:

@@ -19,8 +19,8 @@ import (
 // siteLog is an access log of a month that the bench makes up: half of its lines are requests for assets.
 type siteLog struct {
 	Lines, Readers int
-	Format         string // one of these
-	Path           string // empty: it is piped from the one who makes it up
+	Format         string // a constant below
+	Path           string // empty: its writer pipes it
 }
 
 const (

@@ -148,8 +148,8 @@ func ShareChromium(m *testing.M) int {
 	return m.Run()
 }
 
-// RunChromium returns a browser for one test: the shared one of the package, see
-// [ShareChromium], or else one that ends with the test.
+// RunChromium returns a browser for one test: the package's shared browser, see
+// [ShareChromium], or else a browser that ends with the test.
 func RunChromium(t testing.TB) *Chromium {
 	t.Helper()
 	if shared.dir == "" {

@@ -80,8 +80,8 @@ func (s steady) shares(analytics.Date) []float64  { return s.usual }
 
 func (steady) coding(analytics.Date) float64 { return 1 }
 
-// aiShare: most are people, some are agents, and some are both, such as a developer
-// who also lets an assistant read.
+// aiShare: most are people, some are agents, and some are both, such as developers
+// with an assistant.
 func (steady) aiShare(visitor uint32, _ analytics.Date) float64 {
 	switch kind := visitor % 20; {
 	case kind < 12:

@@ -1,6 +1,6 @@
 // Package traffic makes up the readers of a documentation site, or reads them from an event log, and counts them
 // exactly: the events of a day are made when they are first asked for, overlays add latecomers, drift and the effects of
-// merges, and an answer counts distinct visitors. Some who claim to be people are programs, which never show evidence of
+// merges, and an answer counts distinct visitors. Some that claim to be people are programs, which never show evidence of
 // a browser; most people do on most days. It knows nothing of requests, keys or jobs.
 package traffic
 
