@@ -94,8 +94,8 @@ const (
 // series the first stays.
 type emit func(value float64, labels ...string)
 
-// at emits a time to the millisecond, and nothing for the zero time, which would read as 1970.
-func (e emit) at(t time.Time) {
+// timestamp emits a time to the millisecond, and nothing for the zero time, which would read as 1970.
+func (e emit) timestamp(t time.Time) {
 	if !t.IsZero() {
 		e(float64(t.UnixMilli()) / 1000)
 	}

@@ -291,7 +291,7 @@ func scan(r *io.SectionReader, of *analytics.Shape, want int64, yield func(analy
 
 // scanner reads a file batch by batch.
 type scanner struct {
-	of      *analytics.Shape
+	shape   *analytics.Shape
 	file    *file.Reader
 	columns columns
 	group   int // the next row group
@@ -304,7 +304,7 @@ type scanner struct {
 func newScanner(in *io.SectionReader, of *analytics.Shape) (s *scanner, err error) {
 	defer caught(&err)
 	r, err := newReader(in)
-	s = &scanner{of: of, file: r}
+	s = &scanner{shape: of, file: r}
 	s.columns = newColumns(of.Fields(&s.last))
 	return s, err
 }
@@ -336,9 +336,9 @@ func (s *scanner) next() (rows []analytics.Record, err error) {
 	last := &s.last
 	for i := range rows {
 		row := &rows[i]
-		if s.seen > 0 && row.Texts[0] <= last.Texts[0] && s.of.Compare(*row, *last) <= 0 {
-			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.of.Describe(*row),
-				s.of.Describe(*last))
+		if s.seen > 0 && row.Texts[0] <= last.Texts[0] && s.shape.Compare(*row, *last) <= 0 {
+			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.shape.Describe(*row),
+				s.shape.Describe(*last))
 		}
 		last = row
 		s.seen++

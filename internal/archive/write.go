@@ -189,7 +189,7 @@ func (o *output) finish() error {
 // encoder collects the rows of one row group column by column, and writes the
 // group when it is full.
 type encoder struct {
-	of        *analytics.Shape
+	shape     *analytics.Shape
 	w         *file.Writer
 	before    []fill // the columns left of path, the same in every row
 	after     []fill // the columns of the reading
@@ -201,7 +201,7 @@ type encoder struct {
 }
 
 func newEncoder(w *file.Writer, of *analytics.Shape, rev analytics.Revision) *encoder {
-	e := &encoder{of: of, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
+	e := &encoder{shape: of, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
 	e.fields = of.Fields(&e.row)
 	e.group = newGroup(e.fields)
 	return e
@@ -216,13 +216,13 @@ func (e *encoder) release() {
 // add takes one row, which must sort after the former one, and counts it in foot.
 func (e *encoder) add(row analytics.Record, foot *Footer) error {
 	e.last, e.row = e.row, row
-	if e.of.Check != nil {
-		if err := e.of.Check(row); err != nil {
+	if e.shape.Check != nil {
+		if err := e.shape.Check(row); err != nil {
 			return err
 		}
 	}
 	switch {
-	case e.of.IsOfSite(row):
+	case e.shape.IsOfSite(row):
 		foot.SiteRows++
 	case foot.TotalsOnly():
 		return fmt.Errorf("path %q: want no path where only totals were read", row.Path())
@@ -231,15 +231,15 @@ func (e *encoder) add(row analytics.Record, foot *Footer) error {
 	}
 	for i, text := range e.fields.Texts {
 		if !utf8.ValidString(*text) {
-			return fmt.Errorf("%s %q: must be UTF-8", e.of.Columns[i].Name, *text)
+			return fmt.Errorf("%s %q: must be UTF-8", e.shape.Columns[i].Name, *text)
 		}
 	}
 	if !e.first {
-		switch c := e.of.Compare(row, e.last); {
+		switch c := e.shape.Compare(row, e.last); {
 		case c == 0:
-			return fmt.Errorf("%s: comes twice, each path must come once", e.of.Describe(row))
+			return fmt.Errorf("%s: comes twice, each path must come once", e.shape.Describe(row))
 		case c < 0:
-			return fmt.Errorf("%s: comes after %s, rows must be sorted by path", e.of.Describe(row), e.of.Describe(e.last))
+			return fmt.Errorf("%s: comes after %s, rows must be sorted by path", e.shape.Describe(row), e.shape.Describe(e.last))
 		}
 	}
 	if e.group.rows == groupRows || e.group.bytes >= groupBytes {
@@ -249,7 +249,7 @@ func (e *encoder) add(row analytics.Record, foot *Footer) error {
 	}
 	e.group.add(e.fields)
 	e.first = false
-	e.of.Checksum(&e.sum, row)
+	e.shape.Checksum(&e.sum, row)
 	return nil
 }
 

@@ -22,20 +22,20 @@ type freshPage struct {
 // page is a page of a report, as the service sent it.
 type page struct {
 	analytics.Page
-	of *analytics.Shape
+	shape *analytics.Shape
 }
 
-func (p page) info() spool.PageInfo { return spool.InfoOf(p.of, p.Page) }
+func (p page) info() spool.PageInfo { return spool.InfoOf(p.shape, p.Page) }
 
 // alone is a page of the same totals, at the first offset, without the rows that it announces.
 func (p page) alone() page {
-	return page{analytics.Page{Totals: p.Totals, Site: p.Site, Humans: p.Humans, HasMore: true}, p.of}
+	return page{analytics.Page{Totals: p.Totals, Site: p.Site, Humans: p.Humans, HasMore: true}, p.shape}
 }
 
 // names writes what tells each row from the others of its window.
 func (p page) names(to *maphash.Hash) {
 	var row analytics.Record
-	fields := p.of.Fields(&row)
+	fields := p.shape.Fields(&row)
 	for _, row = range p.Rows {
 		for _, text := range fields.Texts {
 			to.WriteString(*text)
@@ -168,7 +168,7 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 	if ctx.Err() != nil {
 		return got, context.Cause(ctx)
 	}
-	got.page.of = w.item.Report.Shape()
+	got.page.shape = w.item.Report.Shape()
 	got.page.Page, err = w.e.service.Page(ctx, docsapi.PageQuery{
 		Report: w.item.Report, Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})

@@ -77,7 +77,7 @@ func (p *pass) readsLater(job journal.Job) bool {
 		return p.state.isAhead(job.Next)
 	}
 	most := 2 * max(maxBackoff, p.q.opt.PollInterval)
-	return job.Next.After(p.state.at) && !job.Next.After(p.state.at.Add(most))
+	return job.Next.After(p.state.now) && !job.Next.After(p.state.now.Add(most))
 }
 
 func (q *Queue) read(ctx context.Context, job journal.Job) (docsapi.Job, error) {

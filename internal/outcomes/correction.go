@@ -50,8 +50,8 @@ func (c *correction) features(g pageChange) (v vector, back float64) {
 	return v, -moved * g.noiseBefore / all
 }
 
-// of returns the usual change of a page.
-func (c *correction) of(g pageChange) float64 {
+// usualOf returns the usual change of a page.
+func (c *correction) usualOf(g pageChange) float64 {
 	v, back := c.features(g)
 	return v.dot(c.usual) + back
 }
@@ -89,7 +89,7 @@ func correct(placebos []pageChange) correction {
 	add := func(g pageChange, sign float64) {
 		v, back := c.features(g)
 		deviation := best.deviation(g)
-		z := (g.log - c.of(g)) / deviation
+		z := (g.log - c.usualOf(g)) / deviation
 		w := sign * (freedom + 1) / (freedom + z*z) / (deviation * deviation)
 		for i := range v {
 			product[i] += w * v[i] * (g.log - back)
@@ -109,7 +109,7 @@ func correct(placebos []pageChange) correction {
 	for i, g := range placebos {
 		add(g, -1)
 		rest.usual = solve(square, product, len(placebos)-1)
-		placebos[i].log -= rest.of(g)
+		placebos[i].log -= rest.usualOf(g)
 		add(g, 1)
 	}
 	return c

@@ -193,7 +193,7 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 		g, expected = c.compare(series, -1)
 		g.past = s.past(path, a)
 		g.unrest = s.unrest(path, a, c.weeks, g.noise, d)
-		shift = c.usual.of(g)
+		shift = c.usual.usualOf(g)
 		if e.Corrected = g.past.known && c.usual.known; !e.Corrected {
 			e.Reason = "not corrected for a rise or fall before the merge, which needs 56 days before it without " +
 				"another merge of the page"

@@ -58,7 +58,7 @@ type Adjacent struct {
 type renderer struct {
 	ctx     context.Context
 	prompt  Prompt
-	at      time.Time
+	now     time.Time
 	numbers Numbers
 
 	known map[string]Adjacent // by content and granularity
@@ -74,10 +74,10 @@ var variableNames = []string{"id", "project", "title", "date", "firing"}
 // variables returns the value of dot in a template.
 func (r *renderer) variables() map[string]any {
 	all := map[string]any{
-		"id": r.prompt.ID, "project": r.prompt.Project, "title": r.prompt.Title, "date": day{analytics.DateOf(r.at)},
+		"id": r.prompt.ID, "project": r.prompt.Project, "title": r.prompt.Title, "date": day{analytics.DateOf(r.now)},
 	}
 	if r.prompt.Recurs() {
-		all["firing"] = moment{r.at}
+		all["firing"] = moment{r.now}
 	}
 	return all
 }
@@ -286,7 +286,7 @@ func (r *renderer) read(granularity string, of Content) (Adjacent, error) {
 		series = "agents " + series
 	}
 	window, former := numbers.Window, numbers.FormerWindow
-	switch today, seen := analytics.DateOf(r.at), r.windows[series]; {
+	switch today, seen := analytics.DateOf(r.now), r.windows[series]; {
 	case err != nil:
 	case former.To != window.From || former.Days() < 1 || window.Days() < 1:
 		err = fmt.Errorf("%w: the settled window %s does not follow on %s", ErrNoNumbers, window, former)

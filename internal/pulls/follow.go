@@ -108,7 +108,7 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 	latest := f.now().Add(longestFailure)
 	maps.DeleteFunc(f.paused, func(_ string, p pause) bool { return p.until.After(latest) })
 	// New links, and those whose host is now asked, or no longer.
-	if err := f.update(ctx, all, f.place); err != nil {
+	if err := f.update(ctx, all, f.locate); err != nil {
 		return f.now().Add(pauseStore), err
 	}
 	inOrder := make([]*journal.PullRequest, len(all))
@@ -171,8 +171,8 @@ func (f *Follower) update(
 	return f.store.SetPullRequests(ctx, changed...)
 }
 
-// place finds the host of the pull request and reports whether that changed anything.
-func (f *Follower) place(p *journal.PullRequest) bool {
+// locate finds the host of the pull request and reports whether that changed anything.
+func (f *Follower) locate(p *journal.PullRequest) bool {
 	now := f.now()
 	// A time far off was stored by a clock that was ahead.
 	if far := p.Next.After(now.Add(longestPause)); p.Next.After(now) && !far {

@@ -338,13 +338,13 @@ type part struct {
 
 // placed is a row of a part: where it is in the text, and the lengths there.
 type placed struct {
-	at         int
+	offset     int
 	path, rest uint32
 }
 
-func (p *part) path(r placed) string { return p.text[r.at:][:r.path] }
+func (p *part) path(r placed) string { return p.text[r.offset:][:r.path] }
 
-func (p *part) rest(r placed) string { return p.text[r.at+int(r.path):][:r.rest] }
+func (p *part) rest(r placed) string { return p.text[r.offset+int(r.path):][:r.rest] }
 
 // sortedRows yields the rows in order, each once: of several that are the same the last that was
 // appended. It adds to Repeated what it left out. Memory does not grow with the number of
@@ -414,7 +414,7 @@ func (l *PageLog) sortPart(ctx context.Context, bounds []string, i int) *part {
 	p.text = text.String()
 	rows := newComparer(l.shape)
 	slices.SortFunc(p.order, func(a, b placed) int {
-		return cmp.Or(rows.compare(p, a, b), cmp.Compare(a.at, b.at))
+		return cmp.Or(rows.compare(p, a, b), cmp.Compare(a.offset, b.offset))
 	})
 	return p
 }

@@ -130,11 +130,11 @@ func (c Cost) Text() string {
 		}
 		note = fmt.Sprintf(" (%d of %d jobs unknown)", unknown, c.Jobs)
 	}
-	return c.of(1) + note
+	return c.perItem(1) + note
 }
 
-// of writes the cost of one of n things.
-func (c Cost) of(n int) string {
+// perItem writes the cost of each of n things.
+func (c Cost) perItem(n int) string {
 	all, basis := c.Totals()
 	var texts []string
 	for _, a := range all {
@@ -162,7 +162,7 @@ func (s OutcomeSummary) costSentence() string {
 	case text == "":
 		return ""
 	case s.Merged > 1:
-		text += ", " + s.Cost.of(s.Merged) + " each"
+		text += ", " + s.Cost.perItem(s.Merged) + " each"
 	}
 	return " Cost of " + format.Plural(s.Merged, "merge") + ": " + text + "."
 }

@@ -114,7 +114,7 @@ func (ses *session) inStep(ctx context.Context) error {
 	const condition = "NOT is_readonly AND active_replicas = total_replicas AND inserts_in_queue = 0 AND " +
 		"(log_pointer > log_max_index OR log_max_index = 0)"
 	for end := time.Now().Add(stepTimeout); ; {
-		n, err := ses.onEveryServer(ctx, "replicas", ses.of.markers, condition)
+		n, err := ses.onEveryServer(ctx, "replicas", ses.data.markers, condition)
 		if err != nil || n == ses.topology.servers() {
 			return err
 		}

@@ -43,8 +43,8 @@ func TestDue(t *testing.T) {
 			since := a.Since
 			next := slices.IndexFunc(commits, func(c commit) bool { return c.attempt > a.Attempt })
 			if slices.ContainsFunc(commits, func(c commit) bool { return c.attempt == a.Attempt }) && next >= 0 &&
-				commits[next].at.After(since) {
-				since = commits[next].at
+				commits[next].committed.After(since) {
+				since = commits[next].committed
 			}
 			if since.Before(before) {
 				want = append(want, a.Attempt)

@@ -176,7 +176,7 @@ type session struct {
 	// timeout is the time that the servers of a cluster wait for each other.
 	timeout   time.Duration
 	blockRows int
-	at        func(step string)
+	reached   func(step string)
 	// overlaps: rows may be read and sent while the server works on those before them.
 	overlaps bool
 	// classic: the views have the exact time in a separate column. Only reading sets it.
@@ -220,9 +220,9 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn, d *dataset) (*sess
 		return nil, err
 	}
 	ses := &session{
-		layout: layout{of: d, database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)},
+		layout: layout{data: d, database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)},
 		conn:   conn, http: s.options.Protocol == clickhouse.HTTP,
-		timeout: s.timeout, blockRows: s.blockRows, at: s.at,
+		timeout: s.timeout, blockRows: s.blockRows, reached: s.reached,
 	}
 	if err := ses.server.check(); err != nil {
 		return nil, err

@@ -120,13 +120,13 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	}
 	// Of a totals-only revision, the totals file is all there is.
 	hasTotals := !rev.Report.Shape().Site
-	rowsName, err := place(rev.Report.String(), rev.Key)
+	rowsName, err := nameOf(rev.Report.String(), rev.Key)
 	if err != nil {
 		return err
 	}
 	var totalsName string
 	if hasTotals {
-		if totalsName, err = place(rev.Report.Shape().TotalsTable, rev.Key); err != nil {
+		if totalsName, err = nameOf(rev.Report.Shape().TotalsTable, rev.Key); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 func (s *Sink) Published(rev analytics.Revision) (rows, totals string) {
 	var paths [2]string
 	for i, table := range archive.Tables(rev.Report) {
-		if name, err := place(table, rev.Key); err == nil && sinks.Offers(s.reports, rev.Report) {
+		if name, err := nameOf(table, rev.Key); err == nil && sinks.Offers(s.reports, rev.Report) {
 			paths[i] = s.store.Path(name)
 		}
 	}

@@ -30,7 +30,7 @@ type release struct {
 	prepared, out   string // directories: of prepare.sh, and for the result
 	version, tag    string // 1.2.3 and v1.2.3
 	commit          string
-	at              time.Time // of every file
+	modified        time.Time // of every file
 	built           []program
 	formula, recipe string // templates of Homebrew and Nix
 }
@@ -69,7 +69,7 @@ func finish(prepared, out string) {
 		must.Do(fmt.Errorf("SOURCE_DATE_EPOCH: %w", err))
 	}
 	r := release{
-		prepared: prepared, out: out, at: time.Unix(seconds, 0).UTC(),
+		prepared: prepared, out: out, modified: time.Unix(seconds, 0).UTC(),
 		version: os.Getenv("RELEASE_VERSION"), tag: os.Getenv("VERSION"), commit: os.Getenv("COMMIT"),
 		formula: "deploy/packages/docgauge.rb.tmpl", recipe: "deploy/packages/docgauge.nix.tmpl",
 	}

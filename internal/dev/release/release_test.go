@@ -156,7 +156,7 @@ func made(t *testing.T) (r release) {
 		t.Fatal(err)
 	}
 	r = release{
-		prepared: out, out: t.TempDir(), version: "1.2.3+new", tag: "v1.2.3+new", commit: "c0ffee", at: commitTime,
+		prepared: out, out: t.TempDir(), version: "1.2.3+new", tag: "v1.2.3+new", commit: "c0ffee", modified: commitTime,
 		formula: "deploy/packages/docgauge.rb.tmpl", recipe: "deploy/packages/docgauge.nix.tmpl",
 	}
 	for _, machine := range []string{"amd64", "arm64"} {

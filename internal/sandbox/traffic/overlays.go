@@ -115,7 +115,7 @@ func (t movingTraffic) day(d analytics.Date) []event {
 			popular := r.Float64()
 			e := event{
 				who: visitor<<1 | kind, page: uint32(popular * popular * float64(len(t.Paths()))),
-				at: r.Uint32N(daySeconds), arrival: uint32(arrives - start),
+				second: r.Uint32N(daySeconds), arrival: uint32(arrives - start),
 			}
 			e.plain()
 			day = append(day, e)

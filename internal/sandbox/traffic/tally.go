@@ -70,7 +70,7 @@ func eachEvent(t Traffic, w Interval, horizon int64, day func(analytics.Date) []
 	for d := first; d < end; d++ {
 		start := d.Time().Unix()
 		for _, e := range day(d) {
-			at := start + int64(e.at)
+			at := start + int64(e.second)
 			if at >= w.From && at < w.To && start+int64(e.arrival) <= horizon {
 				do(e)
 			}

@@ -18,8 +18,8 @@ type event struct {
 	who uint32
 	// page is an index into the paths of the traffic.
 	page uint32
-	// at is the second of the day.
-	at uint32
+	// second is the second of the day.
+	second uint32
 	// arrival is in seconds after the beginning of the day of the event.
 	arrival uint32
 	// agent is an index into the agents of the traffic, plus 1; 0 for none.
