@@ -359,7 +359,8 @@ SELECT %[1]s, toInt64(count()), %[8]s, %[10]s, toInt64(0), %[9]s,
        toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		keyColumns, ses.data.contradicts(), strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.data.view),
-		condition, strings.Join(sums, ", "), ses.data.checksum(), strings.Join(largest, ", "), people(analytics.TotalsNames()[0]))
+		condition, strings.Join(sums, ", "), ses.data.checksum(), strings.Join(largest, ", "),
+		people(analytics.TotalsNames()[0]))
 }
 
 // sumsOfSite first adds up the rows of each key, where those with a path are compared with the row of the site.
