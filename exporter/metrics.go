@@ -187,9 +187,9 @@ func WindowMetrics() []Metric { return slices.Concat(windowFamilies, reportFamil
 
 // Series yields the label values and the value of each series that one of [WindowMetrics] has
 // in a snapshot.
-func (m Metric) Series(of *view.Snapshot) iter.Seq2[[]string, float64] {
+func (m Metric) Series(snapshot *view.Snapshot) iter.Seq2[[]string, float64] {
 	return func(yield func([]string, float64) bool) {
-		for _, s := range m.samples(of) {
+		for _, s := range m.samples(snapshot) {
 			for i, value := range s.labels {
 				s.labels[i] = Label(value)
 			}

@@ -161,9 +161,9 @@ func Plan(in Input) (due, waiting []Item) {
 // tiers returns the due windows of a source, tier by tier.
 func (p *planner) tiers(source Source) (items [tiers][]Item) {
 	for _, spec := range p.specs {
-		of := Wanted{source, spec}
-		for w := range p.windows(of) {
-			item, t := p.classify(of, w)
+		wanted := Wanted{source, spec}
+		for w := range p.windows(wanted) {
+			item, t := p.classify(wanted, w)
 			if t != notDue {
 				items[t] = append(items[t], item)
 			}
@@ -327,13 +327,13 @@ func (p *planner) asked(source Source, from, to analytics.Date) (items []Item, a
 		return nil, 0
 	}
 	for _, spec := range p.specs {
-		of := Wanted{source, spec}
-		if !of.Report.HasWindows(of.Granularity) {
+		wanted := Wanted{source, spec}
+		if !wanted.Report.HasWindows(wanted.Granularity) {
 			continue
 		}
 		for w := range Within(spec.Granularity, from, to) {
 			all++
-			item, revision, known := p.item(of, w)
+			item, revision, known := p.item(wanted, w)
 			item.Reason, item.NotBefore = ReasonAsked, p.in.Began
 			if known && p.wasRead(item, revision) {
 				continue

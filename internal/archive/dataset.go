@@ -15,9 +15,9 @@ import (
 )
 
 // sumOf adds up the rows of a file of a report, of which there must be so many.
-func sumOf(r *io.SectionReader, of *analytics.Shape, want int64) (analytics.Sum, error) {
-	add, sum := of.Sum()
-	err := scan(r, of, want, func(row analytics.Record, _ error) bool {
+func sumOf(r *io.SectionReader, shape *analytics.Shape, want int64) (analytics.Sum, error) {
+	add, sum := shape.Sum()
+	err := scan(r, shape, want, func(row analytics.Record, _ error) bool {
 		add(row)
 		return true
 	})

@@ -264,8 +264,8 @@ func (f *File) Rows() iter.Seq2[analytics.Record, error] {
 
 // scan yields the rows of a file without an error; there must be want rows. It calls yield
 // outside the Parquet library, so that a panic of the consumer stays a panic.
-func scan(r *io.SectionReader, of *analytics.Shape, want int64, yield func(analytics.Record, error) bool) error {
-	s, err := newScanner(r, of)
+func scan(r *io.SectionReader, shape *analytics.Shape, want int64, yield func(analytics.Record, error) bool) error {
+	s, err := newScanner(r, shape)
 	if err != nil {
 		return err
 	}
@@ -301,11 +301,11 @@ type scanner struct {
 	rows    [batchRows]analytics.Record
 }
 
-func newScanner(in *io.SectionReader, of *analytics.Shape) (s *scanner, err error) {
+func newScanner(in *io.SectionReader, shape *analytics.Shape) (s *scanner, err error) {
 	defer caught(&err)
 	r, err := newReader(in)
-	s = &scanner{shape: of, file: r}
-	s.columns = newColumns(of.Fields(&s.last))
+	s = &scanner{shape: shape, file: r}
+	s.columns = newColumns(shape.Fields(&s.last))
 	return s, err
 }
 

@@ -200,9 +200,9 @@ type encoder struct {
 	first     bool
 }
 
-func newEncoder(w *file.Writer, of *analytics.Shape, rev analytics.Revision) *encoder {
-	e := &encoder{shape: of, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
-	e.fields = of.Fields(&e.row)
+func newEncoder(w *file.Writer, shape *analytics.Shape, rev analytics.Revision) *encoder {
+	e := &encoder{shape: shape, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
+	e.fields = shape.Fields(&e.row)
 	e.group = newGroup(e.fields)
 	return e
 }

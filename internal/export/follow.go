@@ -95,8 +95,8 @@ func (e *Exporter) FillPages(ctx context.Context) error {
 	for _, project := range a.Config.Projects {
 		for _, report := range analytics.Reports {
 			for _, spec := range a.Config.Windows {
-				of := schedule.Series{Source: schedule.Source{Project: project, Report: report}, Granularity: spec.Granularity}
-				entry := l.Newest(of, a.Now())
+				series := schedule.Series{Source: schedule.Source{Project: project, Report: report}, Granularity: spec.Granularity}
+				entry := l.Newest(series, a.Now())
 				if entry == nil || !entry.HasRows() || kept[entry.Key] == entry.Number {
 					continue
 				}

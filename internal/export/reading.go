@@ -191,9 +191,9 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 // and computed hasMore from what was requested: it has as many rows as pages of the source were cut to before. The
 // page after it tells, once.
 func (w *window) maybeCut(first spool.PageInfo, limit int) bool {
-	of := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
+	series := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
 	return !first.HasMore && first.Rows > 0 && first.Rows < limit &&
-		first.Rows == w.run.learned(of, schedule.PageSize).N && first.Rows != w.run.learned(of, schedule.WholePage).N
+		first.Rows == w.run.learned(series, schedule.PageSize).N && first.Rows != w.run.learned(series, schedule.WholePage).N
 }
 
 // record puts a page into the page log and verifies it. Drift ends the reading, so that no
@@ -202,9 +202,9 @@ func (w *window) maybeCut(first spool.PageInfo, limit int) bool {
 func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 	page, info := got.page, got.page.info()
 	if announced := w.pages.more && page.Offset == w.pages.next; announced && !guess && isBeyond(page.Offset, info) {
-		of := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
-		if page.Offset == w.run.learned(of, schedule.PageSize).N {
-			w.run.setLearned(ctx, of, schedule.WholePage, page.Offset) // maybeCut doubted it, not the service
+		series := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
+		if page.Offset == w.run.learned(series, schedule.PageSize).N {
+			w.run.setLearned(ctx, series, schedule.WholePage, page.Offset) // maybeCut doubted it, not the service
 		} else if !w.pages.tolerant {
 			// hasMore was wrong on the page before if this one is empty the second time, too.
 			again, err := w.ask(ctx, page.Offset, w.pages.size)

@@ -175,11 +175,11 @@ func (e *Exporter) forgetRefusals(ctx context.Context, l coverage.Ledger) (cover
 	if answered, err := e.app.API.LastAnswer(ctx); err != nil || !answered.IsZero() {
 		return l, err
 	}
-	for of, facts := range l.Learned {
+	for series, facts := range l.Learned {
 		if facts[schedule.Refused].N > 0 {
-			l.Learned.Set(of, schedule.Refused, 0, e.app.Now())
+			l.Learned.Set(series, schedule.Refused, 0, e.app.Now())
 			err := e.ledger.SetMovement(ctx, state.Movement{
-				Project: of.Project, Report: of.Report, Kind: string(schedule.Refused), At: e.app.Now(),
+				Project: series.Project, Report: series.Report, Kind: string(schedule.Refused), At: e.app.Now(),
 			})
 			if err != nil {
 				return l, err

@@ -47,27 +47,27 @@ type scattered struct {
 }
 
 func newScattered(placebos []pageChange) *scattered {
-	of := &scattered{make([]float64, len(scatters)), make([][]float64, len(scatters))}
+	all := &scattered{make([]float64, len(scatters)), make([][]float64, len(scatters))}
 	for i, s := range scatters {
-		of.single[i] = make([]float64, len(placebos))
+		all.single[i] = make([]float64, len(placebos))
 		for j, g := range placebos {
 			deviation := s.deviation(g)
 			z := g.log / deviation
-			of.single[i][j] = -math.Log(deviation) - (freedom+1)/2.0*math.Log1p(z*z/freedom)
-			of.total[i] += of.single[i][j]
+			all.single[i][j] = -math.Log(deviation) - (freedom+1)/2.0*math.Log1p(z*z/freedom)
+			all.total[i] += all.single[i][j]
 		}
 	}
-	return of
+	return all
 }
 
 // without returns the scatter under which the changes of all pages but one are most likely; of all
 // pages if j is -1.
-func (of *scattered) without(j int) (best scatter) {
+func (all *scattered) without(j int) (best scatter) {
 	most := math.Inf(-1)
 	for i, s := range scatters {
-		sum := of.total[i]
+		sum := all.total[i]
 		if j >= 0 {
-			sum -= of.single[i][j]
+			sum -= all.single[i][j]
 		}
 		if sum > most {
 			most, best = sum, s

@@ -252,10 +252,10 @@ func byPath(rows recordSet) recordSet {
 	out := recordSet{}
 	for _, row := range rows {
 		key := analytics.Record{Texts: [len(row.Texts)]string{row.Path()}}
-		of := out[key]
-		of.Texts = key.Texts
+		total := out[key]
+		total.Texts = key.Texts
 		for i, n := range row.Counts {
-			switch sum := &of.Counts[i]; {
+			switch sum := &total.Counts[i]; {
 			case i == 0:
 				*sum = max(*sum, n)
 			case n < 0 || *sum < 0:
@@ -264,7 +264,7 @@ func byPath(rows recordSet) recordSet {
 				*sum += min(n, math.MaxInt64-*sum)
 			}
 		}
-		out[key] = of
+		out[key] = total
 	}
 	return out
 }

@@ -135,8 +135,8 @@ func (r RowRanking) change(before analytics.Record, was bool, now analytics.Reco
 	return c
 }
 
-func (c RowChange) columns(of *analytics.Shape) (out []Column) {
-	for i, name := range of.Names(analytics.Count) {
+func (c RowChange) columns(shape *analytics.Shape) (out []Column) {
+	for i, name := range shape.Names(analytics.Count) {
 		out = append(out, countColumn("previous_"+name, c.Previous, i))
 	}
 	return append(out, Column{"change", orNil(c.Change)}, Column{"change_percent", orNil(c.Percent)})
@@ -237,10 +237,11 @@ func compareEach[R any](
 	return out, err
 }
 
-func unknownName(of analytics.Report, name string, g analytics.Granularity, known map[string]bool) error {
+func unknownName(report analytics.Report, name string, g analytics.Granularity, known map[string]bool) error {
 	names := slices.Sorted(maps.Keys(known))
 	return UnknownError{Similar: format.Nearest(name, names), text: fmt.Sprintf(
-		"%s %.100q has no row in the %s windows asked for; %s", of.Shape().Noun(), name, g, format.DidYouMean(name, names))}
+		"%s %.100q has no row in the %s windows asked for; %s", report.Shape().Noun(), name, g,
+		format.DidYouMean(name, names))}
 }
 
 // CompareRows reads the rows of two windows of a report; earlier may be nil. The ranking must be complete.

@@ -217,7 +217,7 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 		}
 	}
 	if compared {
-		list := func(of analytics.Ranking) PageList { return PageList{of.Count, by.pages(of.First, true)} }
+		list := func(best analytics.Ranking) PageList { return PageList{best.Count, by.pages(best.First, true)} }
 		r.Changes = &Changes{list(m.Rising), list(m.Falling), list(m.Appeared), list(m.Vanished)}
 	}
 	return r, nil

@@ -425,8 +425,8 @@ type comparer struct {
 	row, other *unpacker[string]
 }
 
-func newComparer(of *analytics.Shape) comparer {
-	return comparer{of, newUnpacker[string](of), newUnpacker[string](of)}
+func newComparer(shape *analytics.Shape) comparer {
+	return comparer{shape, newUnpacker[string](shape), newUnpacker[string](shape)}
 }
 
 // compare compares two rows. Damage is found when they are yielded.

@@ -208,14 +208,14 @@ func (ses *session) each(
 ) error {
 	var row analytics.Record
 	into = append(ses.data.Fields(&row).All(), into...)
-	own := []string{"path"}
+	columns := []string{"path"}
 	for _, c := range ses.data.ownColumns {
-		own = append(own, c.name)
+		columns = append(columns, c.name)
 		if c.kind == truth {
-			own[len(own)-1] += " = 1"
+			columns[len(columns)-1] += " = 1"
 		}
 	}
-	query := fmt.Sprintf("SELECT %s%s FROM %s WHERE %s ORDER BY %s", strings.Join(own, ", "), more,
+	query := fmt.Sprintf("SELECT %s%s FROM %s WHERE %s ORDER BY %s", strings.Join(columns, ", "), more,
 		ses.in(ses.data.view), condition, order)
 	return ses.query(ctx, query, func(rows driver.Rows) error {
 		if err := rows.Scan(into...); err != nil {
@@ -247,16 +247,16 @@ func (ses *session) file(
 // sum reads the rows of a window, those without a path first.
 func (ses *session) sum(ctx context.Context, key analytics.Key) (s summed, err error) {
 	add, sum := ses.data.Sum()
-	var of columns
+	var revision columns
 	first := true
 	err = ses.each(ctx, is(key), "path != ''", ", "+ses.revision(),
-		[]any{&of.number, &of.settled, &of.verified, &of.exported}, func(row analytics.Record) error {
+		[]any{&revision.number, &revision.settled, &revision.verified, &revision.exported}, func(row analytics.Record) error {
 			add(row)
 			if first {
-				s.least, s.most, first = of, of, false
+				s.least, s.most, first = revision, revision, false
 			}
-			if of != s.least {
-				s.most = of
+			if revision != s.least {
+				s.most = revision
 			}
 			return nil
 		})
@@ -365,39 +365,39 @@ FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 
 // sumsOfSite first adds up the rows of each key, where those with a path are compared with the row of the site.
 func sumsOfSite(ses *session, condition string) string {
-	of := ses.data
+	data := ses.data
 	var inner, least, most []string
 	for i, column := range ses.identifying() {
 		inner = append(inner, fmt.Sprintf("min(%s) AS least_%[2]d, max(%[1]s) AS most_%[2]d", column, i))
 		least, most = append(least, fmt.Sprintf("min(least_%d)", i)), append(most, fmt.Sprintf("max(most_%d)", i))
 	}
-	odd, found := of.Rank()+" < 0", ""
-	if of.Has("requests") {
-		odd += " OR requests < " + of.Rank()
+	odd, found := data.Rank()+" < 0", ""
+	if data.Has("requests") {
+		odd += " OR requests < " + data.Rank()
 	}
-	if of.Has("found") {
+	if data.Has("found") {
 		found = " AND found = 1"
 	}
 	// The totals follow the bounds, in their order.
 	var largest, sums []string
 	for i := range analytics.TotalsNames() {
 		count := "toInt64(0)"
-		if i < len(of.Bounds) {
-			if count = "of_site"; of.Bounds[i].Text != "" {
-				count = fmt.Sprintf("if(%s = %s, of_site, toInt64(0))", of.Bounds[i].Text, quote(of.Bounds[i].Value))
+		if i < len(data.Bounds) {
+			if count = "of_site"; data.Bounds[i].Text != "" {
+				count = fmt.Sprintf("if(%s = %s, of_site, toInt64(0))", data.Bounds[i].Text, quote(data.Bounds[i].Value))
 			}
 		}
 		largest, sums = append(largest, "max("+count+")"), append(sums, added(count))
 	}
 	confirmed, read := "toInt64(0)", "toInt64(0)"
-	if of.Has("audience") {
+	if data.Has("audience") {
 		isHuman := "audience = " + quote(string(analytics.Human))
-		read = fmt.Sprintf("if(path != ''%s AND %s, %s, toInt64(0))", found, isHuman, of.Rank())
-		if of.Has("agent") {
+		read = fmt.Sprintf("if(path != ''%s AND %s, %s, toInt64(0))", found, isHuman, data.Rank())
+		if data.Has("agent") {
 			confirmed = fmt.Sprintf("max(if(agent = %s AND %s, of_site, toInt64(0)))", quote(analytics.BrowserAgent), isHuman)
 		}
 	}
-	key := strings.Join(append([]string{keyColumns}, of.TextKey()...), ", ")
+	key := strings.Join(append([]string{keyColumns}, data.TextKey()...), ", ")
 	return fmt.Sprintf(`
 SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), sum(people), %[14]s, %[2]s,
        toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[3]s, %[4]s, %[5]s
@@ -407,8 +407,8 @@ FROM (SELECT %[6]s, countIf(path != '') AS with_path, %[7]s AS hashes, %[15]s AS
       FROM %[12]s WHERE %[13]s GROUP BY %[6]s)
 GROUP BY %[1]s`,
 		keyColumns, strings.Join(largest, ", "), strings.Join(least, ", "), strings.Join(most, ", "),
-		strings.Join(sums, ", "), key, of.checksum(), odd, of.Rank(), found, strings.Join(inner, ", "),
-		ses.in(of.view), condition, confirmed, people(read))
+		strings.Join(sums, ", "), key, data.checksum(), odd, data.Rank(), found, strings.Join(inner, ", "),
+		ses.in(data.view), condition, confirmed, people(read))
 }
 
 // query runs a query and calls do for each row of its answer.

@@ -150,11 +150,11 @@ func (l layout) flavour() string {
 // must not be planned inline.
 func (l layout) shownRows() string {
 	rows, settings := l.data.rows, ""
-	own := []string{"path"}
+	columns := []string{"path"}
 	for _, c := range l.data.ownColumns {
-		own = append(own, c.name)
+		columns = append(columns, c.name)
 		if c.kind == truth && l.server.modern() {
-			own[len(own)-1] = fmt.Sprintf("toBool(%s) AS %[1]s", c.name)
+			columns[len(columns)-1] = fmt.Sprintf("toBool(%s) AS %[1]s", c.name)
 		}
 	}
 	if l.server.modern() {
@@ -164,7 +164,7 @@ func (l layout) shownRows() string {
 		settings = " SETTINGS " + inlineViews + " = 0"
 	}
 	return fmt.Sprintf("SELECT %s, %s, %s FROM %s WHERE (%s) IN (%s)%s",
-		keyColumns, strings.Join(own, ", "), l.described(""), l.in(l.local(rows)), attemptColumns, l.newest(), settings)
+		keyColumns, strings.Join(columns, ", "), l.described(""), l.in(l.local(rows)), attemptColumns, l.newest(), settings)
 }
 
 // newest selects the attempt that each window shows.
