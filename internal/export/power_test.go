@@ -114,7 +114,7 @@ func (w *world) api() pageReader {
 	return w.service
 }
 
-// local makes the fault look like one of our own state.
+// local makes the fault look like a fault of our own state.
 func local(err error) error {
 	if err == nil {
 		return nil

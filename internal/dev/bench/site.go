@@ -103,7 +103,7 @@ func countsOf(site visitor, pages []visitor) (counts siteCounts) {
 	return counts
 }
 
-// readers are those of the site.
+// readers are the readers of the site.
 func (counts siteCounts) readers() float64 {
 	return must.Get(strconv.ParseFloat(strings.Fields(counts[0])[3], 64))
 }
