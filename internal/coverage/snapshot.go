@@ -93,11 +93,7 @@ func (r *SnapshotReader) windows(plan Plan, lists []state.TopRows, out *view.Sna
 			if rev == nil {
 				continue
 			}
-			w := view.Window{Revision: *rev}
-			if before := g.EndingAt(g.Granularity.ComparedWith(rev.Window).To); before != nil &&
-				before.Comparable(*rev) {
-				w.Previous = &before.Totals
-			}
+			w := g.NewestWindow()
 			if !rev.Verified {
 				e := plan.Ledger.Entry(rev.Key)
 				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
