@@ -118,7 +118,13 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 		}
 		began := time.Now()
 		err := e.app.WithCopies(func(dir string) error {
-			return sinks.Read(ctx, s, entry.Revision, dir, func(w sinks.Sealed) error { return e.storeTop(ctx, w) })
+			return sinks.Read(ctx, s, entry.Revision, dir, func(w sinks.Sealed) error {
+				top, err := topOf(w)
+				if err != nil {
+					return err
+				}
+				return e.ledger.SetTop(ctx, top)
+			})
 		})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

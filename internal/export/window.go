@@ -132,16 +132,18 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 				return false, w.leave(err)
 			}
 		}
-		if err := e.ledger.Record(ctx, rev, w.provenance(), e.sinkNames); err != nil {
+		var top []state.TopRows // what the gauges show
+		if w.item.Newest && rev.HasRows() {
+			rows, err := topOf(w.file)
+			if err != nil {
+				return false, w.leave(err)
+			}
+			top = append(top, rows)
+		}
+		if err := e.ledger.Record(ctx, rev, w.provenance(), e.sinkNames, top...); err != nil {
 			return false, w.leave(err)
 		}
 		w.observe(StepRecorded, rev.Rows)
-		// CRASH: the gauges lack these pages until they are read from a sink.
-		if w.item.Newest {
-			if err := e.storeTop(ctx, w.file); err != nil {
-				return false, w.leave(err)
-			}
-		}
 	}
 	complete = true
 	for _, sink := range w.lacking {
@@ -203,20 +205,15 @@ func (w *window) share(rev analytics.Revision) error {
 	return nil
 }
 
-// storeTop stores the first rows of a window: the pages with the most visitors, or the agents with the most readers.
-func (e *Exporter) storeTop(ctx context.Context, w sinks.Sealed) (err error) {
+// topOf returns the first rows of a window: the pages with the most visitors, or the agents with the most readers.
+func topOf(w sinks.Sealed) (top state.TopRows, err error) {
 	rev, n := w.Revision(), view.MaxRows
-	if !rev.HasRows() {
-		return nil
-	}
 	if rev.Report == analytics.VisitorsReport {
 		n = config.MaxTopPages
 	}
-	top := state.TopRows{Key: rev.Key, Revision: rev.Number}
-	if top.Rows, top.More, err = rev.Report.Shape().Top(w.Rows(), n); err != nil {
-		return err
-	}
-	return e.ledger.SetTop(ctx, top)
+	top = state.TopRows{Key: rev.Key, Revision: rev.Number}
+	top.Rows, top.More, err = rev.Report.Shape().Top(w.Rows(), n)
+	return top, err
 }
 
 // noteDown reports and counts the first failure of a sink, which gets nothing more in this run.

@@ -309,6 +309,15 @@ func (g Grid) EndingAt(d analytics.Date) *analytics.Revision {
 	return nil
 }
 
+// NewestWindow is the newest window, which there must be, with the totals that it is compared with, without pages.
+func (g Grid) NewestWindow() Window {
+	w := Window{Revision: *g.Newest}
+	if before := g.EndingAt(g.Granularity.ComparedWith(w.Window).To); before != nil && before.Comparable(w.Revision) {
+		w.Previous = &before.Totals
+	}
+	return w
+}
+
 // Cell is one window of a grid.
 type Cell struct {
 	analytics.Window

@@ -560,6 +560,17 @@ func (c *counting) reading(paths []string) *Report {
 	if text := warnBusiest(addresses, c.views); text != "" && !isProxy {
 		r.Warnings = append(r.Warnings, text)
 	}
+	linking, visits := Linking{}, 0
+	for _, v := range c.viewers {
+		visits += v.visits
+		for host, n := range v.linking {
+			linking[host] += n
+		}
+	}
+	if host, links := linking.host(); links >= leastViews && 3*links > visits { // other sites send fewer
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the lines have no host, and most links are on %s: if that is this "+
+			"site, set DOCGAUGE_SITE_HOSTS=%[1]s, or visits from its own pages are of source other", host))
+	}
 	for _, l := range c.ranges.Stale() {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify "+
 			"anything: fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))

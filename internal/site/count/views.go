@@ -92,6 +92,8 @@ type Viewer struct {
 	clients map[string]*matchedAgent
 	accepts map[string]bool
 	sources []int32  // the numbers of sources by their index; -1: not yet known
+	linking Linking  // of the first views by people, where no setting names the site's hosts
+	visits  int      // how many these are
 	current view     // of the present line; a local variable would be on the heap
 	proxied bool     // the client of the present line is known by its proxies
 	busiest *busiest // nil where no report is made
@@ -126,7 +128,7 @@ func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, ShownFrom: from, Fixed: -1, Several: len(r.projects) > 0,
 		Future:  math.MaxInt64,
 		targets: map[string]*target{}, clients: map[string]*matchedAgent{}, accepts: map[string]bool{},
-		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources()))}
+		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources())), linking: Linking{}}
 }
 
 // cached returns the value of a key, which it computes if the cache lacks it.
@@ -386,9 +388,17 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	return client, why
 }
 
+// maxVisits is the number of views by people whose referrers a viewer searches for the host of the site.
+const maxVisits = 10_000
+
 // source returns the number of the source of a visit.
 func (v *Viewer) source(l *logs.Line) int32 {
 	s := agents.SourceOf(l.Referrer, l.Target, v.own, l.Host)
+	if len(l.Host) == 0 && len(v.own) == 0 && v.visits < maxVisits {
+		if v.visits++; s == agents.OtherSource {
+			v.linking.add(l.Referrer)
+		}
+	}
 	number := &v.sources[s.Index]
 	if *number < 0 {
 		*number = v.words.sources.number(sourceName{s.Name, s.Class}, nil)
