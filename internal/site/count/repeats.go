@@ -49,7 +49,7 @@ type comparedLog struct {
 // repeat is a view in one log, or in two.
 type repeat struct {
 	at            int64
-	first, second int32 // second is absent if it is in one
+	first, second int32 // in order; second is absent if it is in one
 }
 
 const absent = -1
@@ -83,27 +83,40 @@ func (r *Repeats) sample(b *Batch, v *view, at int64) {
 	}
 }
 
-// Add compares the views of a batch with the views of other logs. It is for one goroutine at a time.
-func (r *Repeats) Add(source int, key, name string, b Batch) {
-	if len(b.prints) == 0 {
-		return
-	}
+// log returns the number of a log, and keeps its source and its name for people.
+func (r *Repeats) log(source int, key, name string) int32 {
 	log, known := r.numbers[key]
 	if !known {
 		log = int32(len(r.logs))
 		r.numbers[key], r.logs = log, append(r.logs, comparedLog{})
 	}
 	r.logs[log] = comparedLog{source, name}
+	return log
+}
+
+// Add compares the views of a batch with the views of other logs. It is for one goroutine at a time.
+func (r *Repeats) Add(source int, key, name string, b Batch) {
+	if len(b.prints) > 0 {
+		r.add(r.log(source, key, name), &b)
+	}
+}
+
+// add compares the views of a batch of a log. Of several logs with the same view the first two count.
+func (r *Repeats) add(log int32, b *Batch) {
 	for _, p := range b.prints {
 		r.newest = max(r.newest, p.at)
 		one, known := r.seen[p.hash]
 		switch {
 		case !known:
 			one = repeat{p.at, log, absent}
-		case one.first == log || one.second != absent:
+		case log == one.first || log == one.second:
 			continue
-		default:
+		case log < one.first:
+			one.first, one.second = log, one.first
+		case one.second == absent || log < one.second:
 			one.second = log
+		default:
+			continue
 		}
 		if p.hash&r.mask.Load() == 0 {
 			r.seen[p.hash] = one

@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
@@ -161,60 +158,6 @@ func (r *Rules) newCounting(o Options) *counting {
 	return c
 }
 
-// readAll reads the logs, and returns their files.
-func (c *counting) readAll(ctx context.Context, names []string) (paths []string, err error) {
-	paths, err = filesOf(names)
-	if err != nil {
-		return nil, err
-	}
-	if len(paths) > 1 {
-		for _, v := range c.viewers {
-			v.Repeats = c.repeats
-		}
-	}
-	for i, path := range paths {
-		if slices.Contains(paths[:i], path) {
-			return nil, fmt.Errorf("%s: is named twice; its lines would count twice", path)
-		}
-		err := c.read(ctx, i, path)
-		if errors.Is(err, logs.ErrUnknown) {
-			c.unknown = append(c.unknown, path)
-		} else if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if len(c.unknown) > 0 && len(c.unknown) == len(paths) {
-		return nil, fmt.Errorf("%s: %w", c.unknown[0], c.Rules.unknown(c.tally))
-	}
-	return paths, nil
-}
-
-// filesOf returns the files that are named, and those of directories that are.
-func filesOf(names []string) (paths []string, err error) {
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if name == "-" || err != nil || !info.IsDir() { // open says what is wrong
-			paths = append(paths, name)
-			continue
-		}
-		entries, err := os.ReadDir(name)
-		if err != nil {
-			return nil, err
-		}
-		before := len(paths)
-		for _, entry := range entries {
-			path := filepath.Join(name, entry.Name())
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && entry.Name()[0] != '.' {
-				paths = append(paths, path)
-			}
-		}
-		if len(paths) == before {
-			return nil, fmt.Errorf("%s: is a directory without a file: name the logs", name)
-		}
-	}
-	return paths, nil
-}
-
 // counting is the state of one Count.
 type counting struct {
 	*Rules
@@ -222,6 +165,8 @@ type counting struct {
 	words   *Vocabulary
 	viewers []*Viewer
 	project int32
+
+	mu sync.Mutex // of what follows, while logs are read
 
 	readers    map[[2]uint64]uint32
 	pages      facts.Counter
@@ -241,7 +186,7 @@ type counting struct {
 	views, ai  int
 	from, to   analytics.Date
 	bad        *BadLine
-	badLog     int
+	logs       []readLog
 	unknown    []string // logs without a line of a known format
 	tally      Tally
 	repeats    *Repeats
@@ -265,76 +210,6 @@ type personSource struct {
 	source int32
 }
 
-// read counts one log. Chunks are parsed in parallel, and counted one after the other. It counts nothing of a log in no
-// known format.
-func (c *counting) read(ctx context.Context, i int, path string) error {
-	in, err := open(path, c.Stdin)
-	if err != nil {
-		return err
-	}
-	defer in.Close() //nolint:errcheck // it was only read
-	text, err := logs.Decompress(in)
-	if err != nil {
-		return err
-	}
-	chunks := make(chan logs.Lines)
-	batches := make(chan Batch, runtime.GOMAXPROCS(0))
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	group, gctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(chunks)
-		return logs.ReadLines(text, logs.Part{First: 1}, func(chunk logs.Lines) error {
-			select {
-			case chunks <- chunk:
-				return nil
-			case <-gctx.Done():
-				return context.Cause(gctx)
-			}
-		})
-	})
-	workers, _ := errgroup.WithContext(gctx)
-	for _, v := range c.viewers {
-		p := c.Parser()
-		workers.Go(func() error {
-			for chunk := range chunks {
-				b := v.Batch(p, chunk)
-				chunk.Free()
-				select {
-				case batches <- b:
-				case <-gctx.Done():
-					return nil
-				}
-			}
-			return nil
-		})
-	}
-	group.Go(func() error {
-		defer close(batches)
-		return workers.Wait()
-	})
-	lines, unparsed, bad, badLog := c.lines, c.leftOut[Unparsed], c.bad, c.badLog
-	var failed error
-	for b := range batches {
-		if failed == nil {
-			failed = c.add(ctx, i, b)
-			c.repeats.Add(i, path, path, b)
-		}
-		b.Free()
-		if failed != nil {
-			stop(failed)
-		}
-	}
-	if err := cmp.Or(group.Wait(), failed); err != nil {
-		return err
-	}
-	if n := c.lines - lines; n > 0 && n == c.leftOut[Unparsed]-unparsed {
-		c.lines, c.leftOut[Unparsed], c.bad, c.badLog = lines, unparsed, bad, badLog
-		return logs.ErrUnknown
-	}
-	return nil
-}
-
 // bounds returns the Unix seconds that are counted.
 func (c *counting) bounds() (from, to int64) {
 	from, to = math.MinInt64, (c.Now + 2).Time().Unix()
@@ -347,53 +222,8 @@ func (c *counting) bounds() (from, to int64) {
 	return from, to
 }
 
-// open opens a log.
-func open(path string, stdin io.Reader) (io.ReadCloser, error) {
-	if path == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil { // not of a pipe that a shell made for <(…)
-		if info, err := os.Lstat(real); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-			return nil, errors.New("is a named pipe, which may never end; pipe the lines to -")
-		}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		if e, ok := errors.AsType[*os.PathError](err); ok {
-			err = e.Err // the caller names the path
-		}
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || info.IsDir() {
-		return nil, errors.Join(cmp.Or(err, errors.New("is a directory; name the logs in it")), f.Close())
-	}
-	return f, nil
-}
-
-// add counts the lines of a batch of a log, and its views or where they are kept.
-func (c *counting) add(ctx context.Context, log int, b Batch) error {
-	c.lines += b.Lines
-	c.newest = max(c.newest, b.Newest)
-	c.tally.Add(b.Tally)
-	for why, n := range b.LeftOut {
-		c.leftOut[why] += n
-	}
-	if b.Bad != nil && (c.bad == nil || c.badLog == log && b.Bad.Line < c.bad.Line) {
-		c.bad, c.badLog = b.Bad, log
-	}
-	if c.kept != nil {
-		for i := range b.Views {
-			c.from, c.to = min(c.from, b.Views[i].Day), max(c.to, b.Views[i].Day+1)
-		}
-		c.views += len(b.Views)
-		return c.kept.add(ctx, b)
-	}
-	c.count(b)
-	return nil
-}
-
 // count counts the views of a batch.
-func (c *counting) count(b Batch) {
+func (c *counting) count(b *Batch) {
 	for _, n := range b.asked {
 		if n.view.Project == c.project {
 			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
@@ -535,9 +365,6 @@ func (c *counting) reading(paths []string) *Report {
 	}
 	if c.To != nil {
 		r.To, r.From = *c.To, min(r.From, *c.To)
-	}
-	if c.bad != nil {
-		c.bad.Source = paths[c.badLog]
 	}
 	for _, path := range c.unknown {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
