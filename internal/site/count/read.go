@@ -142,11 +142,14 @@ func (c *counting) read(path string, d *logs.Decompressor, each func(logs.Lines)
 
 // add counts the lines of a batch of a log, and its views or where they are kept.
 func (c *counting) add(ctx context.Context, log int, b *Batch) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if ctx.Err() != nil {
 		return nil
 	}
+	if c.kept == nil {
+		c.count(b)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	from := &c.logs[log]
 	from.lines += b.Lines
 	for why, n := range b.LeftOut {
@@ -162,15 +165,19 @@ func (c *counting) add(ctx context.Context, log int, b *Batch) error {
 	c.newest = max(c.newest, b.Newest)
 	c.tally.Add(b.Tally)
 	c.repeats.add(int32(log), b)
-	if c.kept != nil {
-		for i := range b.Views {
-			c.from, c.to = min(c.from, b.Views[i].Day), max(c.to, b.Views[i].Day+1)
+	for _, n := range b.asked {
+		if n.view.Project == c.project && c.kept == nil {
+			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
 		}
-		c.views += len(b.Views)
-		return c.kept.add(ctx, b)
 	}
-	c.count(b)
-	return nil
+	if c.kept == nil {
+		return nil
+	}
+	for i := range b.Views {
+		c.from, c.to = min(c.from, b.Views[i].Day), max(c.to, b.Views[i].Day+1)
+	}
+	c.views += len(b.Views)
+	return c.kept.add(ctx, b)
 }
 
 // filesOf returns the files that are named, and those of directories that are.
