@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"hash/fnv"
 	"hash/maphash"
 	"math"
 	"net/http"
@@ -95,6 +96,7 @@ type Viewer struct {
 	linking Linking  // of the first views by people, where no setting names the site's hosts
 	visits  int      // how many these are
 	current view     // of the present line; a local variable would be on the heap
+	page    uint64   // the hash of its page
 	proxied bool     // the client of the present line is known by its proxies
 	busiest *busiest // nil where no report is made
 	crowd   *crowd
@@ -106,7 +108,8 @@ type target struct {
 	markdown bool
 	asset    bool
 	excluded bool
-	number   int32 // of the page in the only project, -1 if not yet known
+	number   int32  // of the page in the only project, -1 if not yet known
+	hash     uint64 // of the page
 }
 
 // proofTarget stands for all targets that browsers fetch by themselves to show a page.
@@ -183,6 +186,7 @@ func (v *Viewer) view(l *logs.Line) Reason {
 	if v.isAgain(l, false) {
 		return Again
 	}
+	v.page = t.hash
 	var client netip.Addr
 	if isEvent {
 		why = v.event(l, out)
@@ -205,6 +209,13 @@ func (v *Viewer) view(l *logs.Line) Reason {
 		}
 	}
 	return ""
+}
+
+// hashOf is the same in each run.
+func hashOf(page string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(page)) // never fails
+	return h.Sum64()
 }
 
 // newView returns a view with what a line says by itself.
@@ -256,7 +267,7 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t *target, why Reason) {
 		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
 			page = cmp.Or(folder, "/")
 		}
-		return &target{page: page, markdown: markdown,
+		return &target{page: page, markdown: markdown, hash: hashOf(page),
 			asset: v.assets.haveFolder(text), excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
 	if t.asset {
