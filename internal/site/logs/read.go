@@ -277,6 +277,7 @@ func fieldsAfter(text []byte, before string) string {
 // many as fill a chunk are not.
 func ReadLines(r io.Reader, p Part, each func(Lines) error) error {
 	c, buf, held := Lines{First: p.First, Fields: p.Fields}, buffers.Get().(*[chunkSize]byte), 0
+	defer func() { buffers.Put(buf) }()
 	isLong, long := false, int64(0) // the line that goes on in buf, and its bytes before
 	skipped := int64(0)             // bytes before the line in buf that were passed over: NULs, and a line that they cut
 	least := func() int {
