@@ -33,8 +33,8 @@ const (
 var copyable = []string{"sh", "bash", "console", "cron", "ini", "yaml", "promql", "sql", "python"}
 
 // ownMarks begin marks of other tests, which find their blocks by them: those of
-// deploy, and of sinks/clickhouse and dashboards.
-var ownMarks = []string{"values:", "grants to"}
+// deploy, of sinks/clickhouse and dashboards, and of internal/site/logs.
+var ownMarks = []string{"values:", "grants to", "logs:"}
 
 // docBlock is a fenced block of a page.
 type docBlock struct {
