@@ -42,7 +42,8 @@ func documentation() string {
 	// The sentences that nearly every help text ends with.
 	repeated := strings.NewReplacer(
 		" Cached; a scrape sends no request.", "", " Kept in the state, over restarts.", "",
-		" Unique visitors must not be summed: not over paths, windows or audiences.", "", "|", `\|`)
+		" Unique visitors must not be summed: not over paths, windows or audiences.", "",
+		", in seconds since 1970-01-01T00:00:00Z", "", "; in seconds since 1970-01-01T00:00:00Z", "", "|", `\|`)
 	var b strings.Builder
 	group := ""
 	for _, m := range exporter.Metrics() {

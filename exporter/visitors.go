@@ -9,8 +9,7 @@ import (
 )
 
 // compared ends the help of metrics about the window of [analytics.Granularity.ComparedWith].
-const compared = "in the window that the newest complete one is compared with: the one before it, for a day the " +
-	"same weekday a week before"
+const compared = "in the window before the newest complete one, for a day the same weekday a week before"
 
 // windowFamilies are about the newest complete window of each project and granularity.
 var windowFamilies = []Metric{
@@ -72,7 +71,7 @@ var reportFamilies = func() (all []Metric) {
 			continue
 		}
 		s := report.Shape()
-		of := "in the newest complete window of the report " + s.Name
+		of := "in the newest window of the report " + s.Name
 		if !s.Site {
 			all = append(all, define(groupVisitors, "site_"+s.Name, typeGauge, "project window audience",
 				upperFirst(s.AboutSite)+", "+of+"."+cached,
@@ -83,10 +82,11 @@ var reportFamilies = func() (all []Metric) {
 			column := s.Columns[len(s.Columns)-len(s.Names(analytics.Count))+i]
 			help := fmt.Sprintf("%s of each %s on the site %s, for the %d with most %s.", upperFirst(name), s.Noun(), of,
 				view.MaxRows, s.Rank())
-			for _, about := range []string{s.Columns[1].About, column.About} {
-				if about != "" {
-					help += " " + about
-				}
+			if about := column.About; about != "" {
+				help += " " + about
+			}
+			if about := s.Columns[1].About; i == 0 && about != "" {
+				help += " " + about
 			}
 			all = append(all, define(groupVisitors, "site_"+s.Noun()+"_"+name, typeGauge,
 				"project window "+strings.Join(s.Names(analytics.Text), " "), help+cached,

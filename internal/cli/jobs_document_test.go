@@ -48,6 +48,10 @@ func TestJobsDocument(t *testing.T) {
 	if executed < 3 {
 		t.Errorf("%d blocks are executed", executed)
 	}
+	text, err := os.ReadFile(filepath.Join(repository, "deploy", "prompts", "weekly-misses.md"))
+	check(t, err)
+	queuePlace(t, &testbed.Service{URL: "http://127.0.0.1:1"}, map[string]string{"example.md": string(text)}).
+		run(t, "jobs", "lint")
 }
 
 func documentCommands(t *testing.T, body string) {

@@ -91,7 +91,6 @@ func TestDocumented(t *testing.T) {
 	for _, n := range notes {
 		compareBlock(t, string(text), n.Kind, config.NotifyJSON, n)
 	}
-	compareBlock(t, string(text), "slack", config.NotifySlack, notes[1])
 	compareBlock(t, string(text), "readers_changed in Slack", config.NotifySlack, notes[2])
 	_, members, _ := strings.Cut(string(text), "With `DOCGAUGE_NOTIFY_FORMAT=json`,")
 	var rows []string

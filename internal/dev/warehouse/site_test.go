@@ -134,7 +134,7 @@ func collect(t *testing.T, dir, log string) {
 
 // answersOf answers the questions of the page from the log itself.
 func answersOf(views []siteView) map[string][][]string {
-	days, also := map[int]map[analytics.Date]bool{}, map[string]map[int]bool{}
+	also := map[string]map[int]bool{}
 	agents, requests := map[string]map[int]bool{}, map[string]int{}
 	started := map[int]bool{}
 	put := func(in map[string]map[int]bool, key string, reader int) {
@@ -149,12 +149,6 @@ func answersOf(views []siteView) map[string][][]string {
 		}
 	}
 	for _, v := range views {
-		if v.kind != "" {
-			if days[v.reader] == nil {
-				days[v.reader] = map[analytics.Date]bool{}
-			}
-			days[v.reader][v.day] = true
-		}
 		if v.kind == "human" && v.path != "/docs/quickstart" && started[v.reader] {
 			put(also, v.path, v.reader)
 		}
@@ -163,14 +157,7 @@ func answersOf(views []siteView) map[string][][]string {
 			requests[v.agent]++
 		}
 	}
-	often := map[int]int{}
-	for _, d := range days {
-		often[len(d)]++
-	}
 	out := map[string][][]string{}
-	for n := 1; n <= len(often); n++ {
-		out["facts-days"] = append(out["facts-days"], []string{strconv.Itoa(n), strconv.Itoa(often[n])})
-	}
 	for _, path := range byReaders(also) {
 		out["facts-also"] = append(out["facts-also"], []string{path, strconv.Itoa(len(also[path]))})
 	}

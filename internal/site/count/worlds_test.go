@@ -404,9 +404,9 @@ func TestForgers(t *testing.T) {
 
 // TestReturning shows what the log of a site can tell whose readers come back with warm caches: the share of people on a
 // day of the month who are unconfirmed, since their evidence is of a month before. With assets and 304s alone they are
-// many at first; with Sec-Fetch-Mode at most 1 % on any day. docs/site-agents.md has the table.
+// many at first; with Sec-Fetch-Mode at most 1 % on any day. docs/dev/agents-method.md has the table.
 func TestReturning(t *testing.T) {
-	docs, err := os.ReadFile("../../../docs/site-agents.md")
+	docs, err := os.ReadFile("../../../docs/dev/agents-method.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +430,7 @@ func TestReturning(t *testing.T) {
 			row += fmt.Sprintf(" %d %% |", (100*unconfirmed+people.Claimed/2)/people.Claimed)
 		}
 		if !strings.Contains(string(docs), row) {
-			t.Errorf("docs/site-agents.md lacks %s", row)
+			t.Errorf("docs/dev/agents-method.md lacks %s", row)
 		}
 	}
 }

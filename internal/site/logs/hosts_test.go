@@ -21,7 +21,7 @@ import (
 
 var (
 	hostRow   = regexp.MustCompile(`(?m)^\| \[([^]]+)\]\(#([^)]+)\) \| (.*) \|$`)
-	hostBlock = regexp.MustCompile("<!-- executed: TestHosts -->\n<!-- logs: (.*) -->\n```sh\n((?:.*\n)*?)```")
+	hostBlock = regexp.MustCompile("<!-- logs: (.*) -->\n```sh\n((?:.*\n)*?)```")
 	setting   = regexp.MustCompile(`^export (DOCGAUGE_SITE_\w+)='([^']*)'$`)
 )
 
