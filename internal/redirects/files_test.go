@@ -257,7 +257,7 @@ func TestAudit(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, finding := range f.Audit([]string{"/page", "/"}) {
+		for _, finding := range f.Audit(redirects.Site{Pages: []string{"/page", "/"}}) {
 			got = append(got, fmt.Sprint(finding.Line, finding.Kind))
 		}
 		if want := []string{"2shadowed", "3dead", "4chained", "6loop"}; !slices.Equal(got, want) {

@@ -2,6 +2,8 @@ package redirects
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/git"
 )
 
 // maxFormer is the maximum number of files that a History remembers. The oldest are left out.
@@ -35,9 +38,33 @@ type Former struct {
 	age int
 }
 
-// LogArguments are the arguments of the git command whose output [ReadHistory] reads. The files of a rename are
+// ReadRepository reads the history of the commit that is checked out. complete is false for a clone without older
+// commits.
+func ReadRepository(ctx context.Context, g git.Client) (h History, complete bool, err error) {
+	shallow, err := g.Run(ctx, "rev-parse", "--is-shallow-repository")
+	if err != nil {
+		return h, false, err
+	}
+	// Names that git quotes have characters that no rule may have.
+	files, err := g.Run(ctx, "ls-tree", "-r", "--name-only", "--full-tree", "HEAD")
+	if err != nil {
+		return h, false, err
+	}
+	out, in := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := g.Stream(ctx, in, "", logArguments...)
+		in.CloseWithError(err)
+		done <- err
+	}()
+	h, err = ReadHistory(out, strings.Split(files, "\n"))
+	_ = out.Close() // git ends, should it write on
+	return h, shallow == "false", errors.Join(<-done, err)
+}
+
+// logArguments are the arguments of the git command whose output [ReadHistory] reads. The files of a rename are
 // compared as the first parent has them, as the site was published.
-var LogArguments = slices.Concat([]string{"--no-literal-pathspecs", "-c", "core.quotePath=false", "log",
+var logArguments = slices.Concat([]string{"--no-literal-pathspecs", "-c", "core.quotePath=false", "log",
 	"--first-parent", "--diff-merges=first-parent", "-M50%", "-l10000", "--name-status",
 	"--diff-filter=ADR", "--format=%cs", "HEAD", "--"}, pageSpecs())
 
@@ -53,8 +80,8 @@ type change struct {
 	alike    int
 }
 
-// ReadHistory reads the output of git with [LogArguments], newest commit first. Files are those of the newest commit;
-// files that are no pages are left out.
+// ReadHistory reads the output of git log: the status and the names of files below the day of each commit, the newest
+// commit first. Files are those of the newest commit; files that are no pages are left out.
 func ReadHistory(log io.Reader, files []string) (History, error) {
 	h := History{Former: map[string]Former{}}
 	// today is what a file of the commit at hand is today.

@@ -1,6 +1,6 @@
 // Package redirects proposes redirects for paths that agents ask for and that are not there, writes them into the
-// files in which hosts keep redirects, and audits these files. Strangers choose the missed paths: only what [WellFormed]
-// accepts is ever proposed or written. It sends no request.
+// files in which hosts keep redirects, and audits these files. Strangers choose the missed paths: only what
+// [WellFormed] accepts is ever proposed or written. It sends no request.
 package redirects
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/similar"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Grade says how certain a proposal is.
@@ -27,21 +28,9 @@ const (
 	None   Grade = "none"
 )
 
-// Miss is a path that agents asked for and that is not there.
-type Miss struct {
-	Project string `json:"project"`
-	Path    string `json:"path"`
-	// Requests are those of all agents, -1 if unknown, and Agents their names, in the newest window with the path.
-	Requests int64    `json:"requests"`
-	Agents   []string `json:"agents"`
-	// First and Last are the first and the last day of the windows that have the path, YYYY-MM-DD.
-	First string `json:"first"`
-	Last  string `json:"last"`
-}
-
 // Proposal is a redirect for a miss. Its JSON keys are stable.
 type Proposal struct {
-	Miss
+	view.MissedPath
 	// Target is empty of None.
 	Target string `json:"target"`
 	Grade  Grade  `json:"grade"`
@@ -172,11 +161,11 @@ type pattern struct {
 }
 
 // Propose returns a proposal for each miss, in their order.
-func Propose(misses []Miss, site Site) []Proposal {
+func Propose(misses []view.MissedPath, site Site) []Proposal {
 	g := newGuide(site)
 	out := make([]Proposal, 0, len(misses))
 	for _, m := range misses {
-		p := Proposal{Miss: m}
+		p := Proposal{MissedPath: m}
 		p.Target, p.Grade, p.Reason = g.propose(m.Path)
 		if p.Grade == None {
 			p.Target = ""
@@ -186,6 +175,17 @@ func Propose(misses []Miss, site Site) []Proposal {
 		out = append(out, p)
 	}
 	return out
+}
+
+// SureRules returns the rules of the Sure proposals, by path.
+func SureRules(proposals []Proposal) (rules []Rule) {
+	for _, p := range proposals {
+		if p.Grade == Sure {
+			rules = append(rules, Rule{From: p.Path, To: p.Target})
+		}
+	}
+	slices.SortFunc(rules, func(a, b Rule) int { return strings.Compare(a.From, b.From) })
+	return rules
 }
 
 func newGuide(site Site) *guide {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/redirects"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // log is the output of git log, newest commit first.
@@ -38,11 +39,12 @@ R100	docs/2.old/1.numbered.md	docs/start/numbered.md
 
 var files = []string{"docs/start/install.mdx", "docs/start/first.md", "docs/start/numbered.md", "docs/remade.md",
 	"docs/api/keys.md", "docs/api/users.md", "docs/01-intro.md", "docs/v3/limits.md", "docs/v2/other.md",
-	"docs/v1/limits.md", "docs/index.md", "docs/swap-a.md", "docs/swap-b.md", "docs/_part.md", "docs/logo.svg", "README.md"}
+	"docs/v1/limits.md", "docs/index.md", "docs/swap-a.md", "docs/swap-b.md",
+	"docs/_part.md", "docs/logo.svg", "README.md"}
 
 var pages = []string{"/", "/start/install", "/start/first", "/start/numbered", "/remade", "/api/keys",
-	"/api/users", "/intro", "/v3/limits", "/v1/limits", "/swap-a", "/swap-b", "/guides/Rate_Limits", "/new/alpha", "/new/beta",
-	"/new/gamma", "/new/delta", "/tutorials/webhooks"}
+	"/api/users", "/intro", "/v3/limits", "/v1/limits", "/swap-a", "/swap-b", "/guides/Rate_Limits",
+	"/new/alpha", "/new/beta", "/new/gamma", "/new/delta", "/tutorials/webhooks"}
 
 func TestPropose(t *testing.T) {
 	history, err := redirects.ReadHistory(strings.NewReader(log), files)
@@ -79,7 +81,7 @@ func TestPropose(t *testing.T) {
 		{"/zebra/crossing", "", "none", "no page is like it"},
 		{"/INTRO", "", "none", "cannot be the target"}, // where case is ignored it would be a loop
 	} {
-		got := redirects.Propose([]redirects.Miss{{Path: tc.missed}},
+		got := redirects.Propose([]view.MissedPath{{Path: tc.missed}},
 			redirects.Site{Pages: pages, History: history, Rules: rules})[0]
 		if got.Target != tc.target || string(got.Grade) != tc.grade || !strings.Contains(got.Reason, tc.reason) {
 			t.Errorf("%s: %s %q (%s), want %s %q (%s)", tc.missed, got.Grade, got.Target, got.Reason,
@@ -100,7 +102,7 @@ func TestStrangersPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := redirects.Propose([]redirects.Miss{{Path: missed}}, redirects.Site{
+		got := redirects.Propose([]view.MissedPath{{Path: missed}}, redirects.Site{
 			Pages: []string{"/start", "/setup", "/guides/setup"}, History: history})[0]
 		if got.Grade != redirects.None || got.Target != "" {
 			t.Errorf("%q: %+v, want none", missed, got)
@@ -124,7 +126,7 @@ func TestRoots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, got := range redirects.Propose([]redirects.Miss{{Path: "/docs/v5/old"}, {Path: "/de/part/alt"}},
+	for _, got := range redirects.Propose([]view.MissedPath{{Path: "/docs/v5/old"}, {Path: "/de/part/alt"}},
 		redirects.Site{Pages: pages, History: history}) {
 		want := map[string]string{"/docs/v5/old": "/docs/v5/part/page3", "/de/part/alt": "/de/part/page1"}[got.Path]
 		if got.Target != want || got.Grade != redirects.Sure {

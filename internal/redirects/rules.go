@@ -12,9 +12,10 @@ import (
 
 // Rule is a redirect in a file.
 type Rule struct {
-	From, To string
+	From string `json:"from"`
+	To   string `json:"to"`
 	// Line is the line in which it begins, from 1.
-	Line int
+	Line int `json:"line,omitempty"`
 	// matches is what From means if it is not itself alone; nil: itself, or what this program cannot read.
 	matches *regexp.Regexp
 	// unread: From is a pattern that this program cannot read. only: it holds under conditions.
@@ -160,12 +161,12 @@ func (f *File) Add(rules []Rule) (text string, added []Rule, refused []Finding) 
 
 func (f *File) namesFirst() bool { return f.format == "nginx" }
 
-// Audit lists the rules that are never met, lead to no page, or lead to another rule. Pages are the paths of the pages
-// that exist; without any, targets are not judged.
-func (f *File) Audit(pages []string) (out []Finding) {
+// Audit lists the rules that are never met, lead to no page, or lead to another rule. Without any page of the site,
+// targets are not judged.
+func (f *File) Audit(site Site) (out []Finding) {
 	there := map[string]bool{}
-	for _, page := range pages {
-		there[same(analytics.FoldPage(page))] = true
+	for page := range newGuide(site).pages {
+		there[same(page)] = true
 	}
 	for i, r := range f.Rules {
 		add := func(kind, reason string, args ...any) {
@@ -196,7 +197,7 @@ func (f *File) Audit(pages []string) (out []Finding) {
 		case ok && !o.everything():
 			add("chained", "the rule %s in line %d redirects its target to %s", o.From, o.Line, o.To)
 		case len(there) > 0 && !there[same(analytics.FoldPage(target))]:
-			add("dead", "its target is no page now")
+			add("dead", "no page with the path of its target is known")
 		}
 	}
 	return out
