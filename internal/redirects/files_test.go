@@ -166,7 +166,7 @@ func TestAdd(t *testing.T) {
 // TestRefused: what would be a loop, a chain or never met is not written, and targets are followed to their end.
 func TestRefused(t *testing.T) {
 	for format, text := range map[redirects.Format]string{
-		"netlify": "/a /b\n/b /c\n/x/* /y/:splat\n/z /dead\n/round /trip\n/en /z2 302 Language=en\n",
+		"netlify": "/a /b\n/b /c\n/x/* /y/:splat\n/z /dead\n/round /trip\n/en /z2 302 Language=en\n/new id=:id /else\n",
 		"mintlify": `[{"source":"/a","destination":"/b"},{"source":"/b","destination":"/c"},
 {"source":"/x/:s*","destination":"/y/:s*"},{"source":"/z","destination":"/dead"},
 {"source":"/round","destination":"/trip"}]`,

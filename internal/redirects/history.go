@@ -22,11 +22,11 @@ const maxFormer = 300_000
 type History struct {
 	// Files are the files that exist now.
 	Files []string
-	// Former are the files that existed and do not now.
+	// Former are the files that ended. A file that was made again is among Files too.
 	Former map[string]Former
 }
 
-// Former is what became of a file. A file that was deleted and made again exists.
+// Former is what became of a file.
 type Former struct {
 	// File is the file that it is today, after all renames; empty if it was deleted.
 	File string
@@ -66,7 +66,7 @@ func ReadRepository(ctx context.Context, g git.Client) (h History, complete bool
 // compared as the first parent has them, as the site was published.
 var logArguments = slices.Concat([]string{"--no-literal-pathspecs", "-c", "core.quotePath=false", "log",
 	"--first-parent", "--diff-merges=first-parent", "-M50%", "-l10000", "--name-status",
-	"--diff-filter=ADR", "--format=%cs", "HEAD", "--"}, pageSpecs())
+	"--diff-filter=DR", "--format=%cs", "HEAD", "--"}, pageSpecs())
 
 func pageSpecs() (specs []string) {
 	for _, extension := range analytics.PageExtensions {
@@ -76,7 +76,7 @@ func pageSpecs() (specs []string) {
 }
 
 type change struct {
-	from, to string // empty: the file appeared, or ended
+	from, to string // to is empty of a file that ended
 	alike    int
 }
 
@@ -103,14 +103,8 @@ func ReadHistory(log io.Reader, files []string) (History, error) {
 				ends[i].File, ends[i].Alike = next.File, min(c.alike, next.Alike)
 			}
 		}
-		for _, c := range commit {
-			delete(today, c.to)
-		}
 		for i, c := range commit {
-			if c.from == "" {
-				continue
-			}
-			if _, known := h.Former[c.from]; !known && len(h.Former) < maxFormer && !exists(files, c.from) {
+			if _, known := h.Former[c.from]; !known && len(h.Former) < maxFormer {
 				h.Former[c.from] = ends[i]
 			}
 			if delete(today, c.from); ends[i].File != "" {
@@ -120,7 +114,6 @@ func ReadHistory(log io.Reader, files []string) (History, error) {
 		commit = commit[:0]
 		commits++
 	}
-	files = slices.Sorted(slices.Values(files))
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -134,12 +127,6 @@ func ReadHistory(log io.Reader, files []string) (History, error) {
 		}
 		from, to, _ := strings.Cut(names, "\t")
 		alike, _ := strconv.Atoi(status[1:])
-		switch status[0] {
-		case 'A':
-			from, to = "", from
-		case 'D':
-			to = ""
-		}
 		commit = append(commit, change{from, to, alike})
 	}
 	apply()
@@ -147,11 +134,6 @@ func ReadHistory(log io.Reader, files []string) (History, error) {
 		return h, fmt.Errorf("output of git log: %w", err)
 	}
 	return h, nil
-}
-
-func exists(sorted []string, file string) bool {
-	_, found := slices.BinarySearch(sorted, file)
-	return found
 }
 
 // fileSegments returns the parts of the path of the page that a file becomes, below the folder of the documentation;

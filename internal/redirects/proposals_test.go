@@ -13,7 +13,6 @@ import (
 const log = `2026-11-03
 
 R100	docs/guides/setup.mdx	docs/start/install.mdx
-A	docs/remade.md
 2026-11-02
 
 D	docs/remade.md
@@ -33,7 +32,6 @@ R100	docs/temp.md	docs/gone.md
 2026-10-01
 
 R100	website/api/tokens.md	website/api/keys.md
-A	docs/2.old/1.numbered.md
 R100	docs/2.old/1.numbered.md	docs/start/numbered.md
 `
 
@@ -114,13 +112,13 @@ func TestStrangersPaths(t *testing.T) {
 func TestRoots(t *testing.T) {
 	var files, pages []string
 	for folder, url := range map[string]string{"site/content/en": "", "site/content/de": "/de",
-		"versioned_docs/version-v5": "/docs/v5"} {
+		"old/version-v5": "/docs/v5"} {
 		for i := range 5 {
 			files = append(files, fmt.Sprintf("%s/part/%d-page%d.md", folder, i, i))
 			pages = append(pages, fmt.Sprintf("%s/part/page%d", url, i))
 		}
 	}
-	log := "2026-11-03\n\nR100\tversioned_docs/version-v5/old.md\tversioned_docs/version-v5/part/3-page3.md\n" +
+	log := "2026-11-03\n\nR100\told/version-v5/old.md\told/version-v5/part/3-page3.md\n" +
 		"R100\tsite/content/de/part/alt.md\tsite/content/de/part/1-page1.md\n"
 	history, err := redirects.ReadHistory(strings.NewReader(log), files)
 	if err != nil {
