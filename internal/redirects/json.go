@@ -67,8 +67,8 @@ func (f *File) parseJSON() error {
 	for !place.missing && s.More() {
 		start := s.next()
 		var e element
-		if err := s.Decode(&e); err != nil {
-			return fmt.Errorf("redirects: want a list of objects with source and destination: %w", err)
+		if err := s.Decode(&e); err != nil || e.Source == "" {
+			return errors.Join(errors.New("redirects: want a list of objects with source and destination"), err)
 		}
 		r := Rule{From: e.Source, To: e.Destination, start: start + shift, end: int(s.InputOffset()) + shift,
 			only: e.Has != nil || e.Missing != nil}
