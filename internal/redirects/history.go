@@ -233,23 +233,23 @@ func learnRoots(h History, pages []string) (roots []root) {
 	for i, page := range pages {
 		segments := strings.Split(strings.Trim(page, "/"), "/")
 		own, longest := words(segments), 1
-		best := map[root]vote{}
+		var best []end
 		for _, e := range byName[own[len(own)-1]] {
 			n := commonEnd(own, e.words)
 			if n > longest {
-				longest = n
-				clear(best)
+				best, longest = best[:0], n
 			}
-			if n == longest {
-				url := strings.Join(segments[:len(segments)-n], "/")
-				if url != "" {
-					url = "/" + url
-				}
-				best[root{strings.Join(e.segments[:len(e.segments)-n], "/"), url}] = vote{i, e.file}
+			if n == longest && len(best) <= maxRoots {
+				best = append(best, e)
 			}
 		}
-		for r, v := range best {
-			votes[r] = append(votes[r], v)
+		if len(best) > maxRoots {
+			continue // a name that is everywhere tells nothing
+		}
+		url := strings.TrimSuffix("/"+strings.Join(segments[:len(segments)-longest], "/"), "/")
+		for _, e := range best {
+			r := root{strings.Join(e.segments[:len(e.segments)-longest], "/"), url}
+			votes[r] = append(votes[r], vote{i, e.file})
 		}
 	}
 	for len(roots) < maxRoots {

@@ -132,3 +132,29 @@ func TestRoots(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkPropose: 1,000 misses of a site of 25,000 pages with 100,000 former files, a fifth of them of one name.
+func BenchmarkPropose(b *testing.B) {
+	site := redirects.Site{History: redirects.History{Former: map[string]redirects.Former{}}}
+	name := func(i int) string {
+		if i%5 == 0 {
+			return fmt.Sprintf("part%d/section%d/overview", i%97, i)
+		}
+		return fmt.Sprintf("part%d/section%d/page%d", i%97, i%997, i)
+	}
+	for i := range 25_000 {
+		site.Pages = append(site.Pages, "/"+name(i))
+		site.History.Files = append(site.History.Files, "content/"+name(i)+".md")
+	}
+	for i := range 100_000 {
+		site.History.Former[fmt.Sprintf("content/old%d/%s.md", i%9, name(i))] = redirects.Former{
+			File: site.History.Files[i%25_000], Alike: 100}
+	}
+	var misses []view.MissedPath
+	for i := range 1000 {
+		misses = append(misses, view.MissedPath{Path: fmt.Sprintf("/old%d/%s", i%9, name(i)+strings.Repeat("x", i%2))})
+	}
+	for b.Loop() {
+		redirects.Propose(misses, site)
+	}
+}
