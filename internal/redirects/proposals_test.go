@@ -17,6 +17,7 @@ R100	docs/guides/setup.mdx	docs/start/install.mdx
 
 D	docs/remade.md
 D	docs/gone.md
+D	docs/twice.md
 R055	docs/rewritten.md	docs/start/first.md
 R090	docs/swap-a.md	docs/swap-b.md
 R090	docs/swap-b.md	docs/swap-a.md
@@ -29,6 +30,7 @@ R100	website/01-intro.md	docs/01-intro.md
 R098	docs/v2/limits.md	docs/v3/limits.md
 R100	docs/README.md	docs/index.md
 R100	docs/temp.md	docs/gone.md
+R100	docs/twice/index.md	docs/api/users.md
 2026-10-01
 
 R100	website/api/tokens.md	website/api/keys.md
@@ -66,6 +68,7 @@ func TestPropose(t *testing.T) {
 		{"/v4/limits", "/v3/limits", "likely", "but for the version"},
 		{"/gone", "", "none", "deleted 2026-11-02"},
 		{"/temp", "", "none", "deleted"},
+		{"/twice", "", "none", "deleted 2026-11-02"}, // two files had the path, the other one before
 		{"/remade", "", "none", "a page now"},
 		{"/remade.md", "", "none", "a page now"},
 		{"/swap-a", "", "none", "a page now"},
