@@ -48,8 +48,9 @@ likely   the words or the name are those of one page, or the version differs: a
          person should look
 none     no page is like it, the page was deleted, or scanners ask for it
 
---repo names a clone of the site's repository. Without it there are no renames.
-A clone must have its history: git clone without --depth.
+--repo, or a directory in DOCGAUGE_SITE_REPO, is a clone of the site's
+repository. Without it there are no renames. It must have its history: git clone
+without --depth.
 
 --write adds the sure ones to FILE in the format mintlify (docs.json), vercel
 (vercel.json), netlify (_redirects) or nginx (a map of paths). Nothing else in
@@ -74,7 +75,7 @@ request, and changes FILE alone.
 	}
 	o.archive.flags(cmd, string(analytics.Day))
 	f := cmd.Flags()
-	f.StringVar(&o.repo, "repo", "", "`directory` of a clone of the site's repository")
+	f.StringVar(&o.repo, "repo", "", "`directory` of a clone of the site's repository (default: DOCGAUGE_SITE_REPO)")
 	f.StringVar(&o.write, "write", "", "add the sure ones to FILE, of this `format`")
 	f.StringVar(&o.audit, "audit", "", "list the rules of FILE, of this `format`, with a problem")
 	f.IntVar(&o.last, "last", 28, "how many windows to read")
@@ -94,8 +95,8 @@ func (o redirectsOptions) check(file string) (redirects.Format, error) {
 	case o.last < 1:
 		return "", input.Usagef("--last %d: want 1 or more", o.last)
 	case analytics.Granularity(o.archive.window).RollingDays() > 0:
-		return "", input.Usagef("--window %s: want day, week or month; these windows overlap, and requests would count twice",
-			o.archive.window)
+		return "", input.Usagef("--window %s: want day, week or month; these windows overlap, and requests would count "+
+			"twice", o.archive.window)
 	}
 	return named, nil
 }
@@ -118,11 +119,6 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 		return input.Usagef("--project: want one project with --repo, --write or --audit, not %d", len(all))
 	}
 	var site redirects.Site
-	if o.repo != "" {
-		if site.History, err = a.readHistory(ctx, o.repo); err != nil {
-			return err
-		}
-	}
 	var rules *redirects.File
 	if named != "" {
 		if rules, err = readRules(named, file); err != nil {
@@ -132,7 +128,12 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 	}
 	proposals := []redirects.Proposal{}
 	for _, missed := range all {
-		site.Pages = missed.Pages
+		site.Pages, site.History = missed.Pages, redirects.History{}
+		if repo := cmp.Or(o.repo, siteClone(from.config.SiteRepo, missed.Project)); repo != "" {
+			if site.History, err = a.readHistory(ctx, repo); err != nil {
+				return err
+			}
+		}
 		proposals = append(proposals, redirects.Propose(missed.Misses, site)...)
 	}
 	switch {
@@ -149,15 +150,30 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 	return errors.Join(err, failed)
 }
 
+// siteClone returns the directory that DOCGAUGE_SITE_REPO names for a project, empty if there is none or it is a URL.
+func siteClone(repos, project string) string {
+	for _, text := range format.List(repos) {
+		owner, source, named := strings.Cut(text, "=")
+		if !named {
+			owner, source = project, text
+		}
+		source, _, _ = strings.Cut(source, "#")
+		if info, err := os.Stat(source); owner == project && err == nil && info.IsDir() {
+			return source
+		}
+	}
+	return ""
+}
+
 // readHistory reads the history of a clone.
 func (a *Program) readHistory(ctx context.Context, dir string) (redirects.History, error) {
 	h, complete, err := redirects.ReadRepository(ctx, git.Client{Program: "git", Dir: dir,
 		Env: slices.Concat(git.Environment(git.Ordinary), git.Variables)})
 	if err != nil {
-		return h, fmt.Errorf("--repo %s: %w", dir, err)
+		return h, fmt.Errorf("--repo, DOCGAUGE_SITE_REPO: history of %s: %w", dir, err)
 	}
 	if !complete {
-		a.Note("--repo %s: the clone lacks older commits, so renames are missed: `git fetch --unshallow` brings them", dir)
+		a.Note("%s: the clone lacks older commits, so renames are missed: `git fetch --unshallow` brings them", dir)
 	}
 	return h, nil
 }
