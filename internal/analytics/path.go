@@ -3,6 +3,8 @@ package analytics
 import (
 	"bytes"
 	"fmt"
+	pathpkg "path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -142,4 +144,21 @@ func FoldPage(path string) string {
 		return "/"
 	}
 	return path
+}
+
+// PageExtensions are the extensions of files that become pages.
+var PageExtensions = []string{".mdx", ".md", ".markdown", ".mdoc", ".ipynb", ".rst", ".adoc", ".html", ".htm"}
+
+// CutPageExtension returns a file without its extension, and whether it is a file that becomes a page.
+func CutPageExtension(file string) (name string, isPage bool) {
+	extension := pathpkg.Ext(file)
+	return strings.TrimSuffix(file, extension), slices.Contains(PageExtensions, strings.ToLower(extension))
+}
+
+// PartOfPages reports whether a file below the folder of the documentation is included by pages, or is about the
+// repository.
+func PartOfPages(file string) bool {
+	return slices.ContainsFunc(strings.Split(file, "/"), func(name string) bool {
+		return name == "snippets" || name == "node_modules" || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".")
+	})
 }

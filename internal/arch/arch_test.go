@@ -37,7 +37,7 @@ var (
 	}
 	useCases = []string{
 		"internal/export", "internal/jobs", "internal/pulls", "internal/outcomes", "internal/prompts",
-		"internal/coverage", "internal/verify", "internal/query", "internal/events",
+		"internal/coverage", "internal/verify", "internal/query", "internal/events", "internal/redirects",
 	}
 	consumers   = []string{"exporter", "internal/web", "internal/mcp"}
 	composition = []string{"internal/cli", "internal/daemon"}

@@ -157,7 +157,7 @@ func (a *Program) root() *cobra.Command {
 	group("Numbers: set up", a.initCommand(), a.configCommand(), a.checkCommand())
 	group("Numbers: export", a.planCommand(), a.exportCommand(), a.serveCommand(), a.loadCommand())
 	group("Numbers: look at them", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
-		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
+		a.outcomesCommand(), a.redirectsCommand(), a.openmetricsCommand(), a.mcpCommand())
 	group("Jobs: prompts for an AI agent", jobs.Command(&a.Console))
 	group("Try it without an account", a.demoCommand(), a.sandboxCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.notifyCommand(), a.healthcheckCommand(),

@@ -71,9 +71,6 @@ func roots(changed []string) []string {
 	return all
 }
 
-// extensions are the extensions of files that become pages.
-var extensions = []string{".mdx", ".md", ".markdown", ".mdoc", ".ipynb", ".rst", ".adoc", ".html", ".htm"}
-
 // aboutRepository are files in its root that do not become pages, without extensions.
 var aboutRepository = []string{"README", "CHANGELOG", "CONTRIBUTING", "LICENSE", "CODE_OF_CONDUCT", "SECURITY"}
 
@@ -87,21 +84,15 @@ func pagesOf(changed []string, root string, navigation []byte) ([]string, error)
 	root = strings.Trim(path.Clean("/"+root), "/")
 	pages := []string{}
 	for _, file := range changed {
-		extension := path.Ext(file)
-		page := strings.TrimSuffix(strings.Trim(file, "/"), extension)
+		page, isPage := analytics.CutPageExtension(strings.Trim(file, "/"))
 		within := true
 		if root != "" {
 			page, within = strings.CutPrefix(page, root+"/")
 		}
-		if !within || !slices.Contains(extensions, strings.ToLower(extension)) {
+		if !within || !isPage {
 			continue
 		}
-		// What begins so is included by pages, or is about the repository.
-		part := slices.ContainsFunc(strings.Split(page, "/"), func(folder string) bool {
-			return folder == "snippets" || folder == "node_modules" || strings.HasPrefix(folder, "_") ||
-				strings.HasPrefix(folder, ".")
-		})
-		if !listed[page] && (part || root == "" && slices.Contains(aboutRepository, page)) {
+		if !listed[page] && (analytics.PartOfPages(page) || root == "" && slices.Contains(aboutRepository, page)) {
 			continue
 		}
 		if folder, name := path.Split(page); name == "README" {

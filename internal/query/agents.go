@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/similar"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -227,11 +228,14 @@ func (c comparison) missed() ([]view.Miss, int64) {
 	if len(list.Rows) == 0 {
 		return out, list.Count
 	}
-	pages := newPageIndex(c.found)
+	pages := similar.New(c.found)
 	for _, ranked := range list.Rows {
 		path := ranked.Row.Path()
 		m := view.Miss{Rank: ranked.Rank, Path: path, AgentNumbers: view.AgentNumbersOf(ranked.Row.Counts),
-			AgentChange: agentChange(ranked.RowChange), Near: pages.near(path)}
+			AgentChange: agentChange(ranked.RowChange), Near: []string{}}
+		for _, page := range pages.Near(path) {
+			m.Near = append(m.Near, page.Path)
+		}
 		for _, record := range asked[path] {
 			row := agentRow(record)
 			m.Agents = append(m.Agents, view.MissAgent{Agent: row.Agent, Class: row.Class, Audience: row.Audience,

@@ -411,3 +411,31 @@ func BenchmarkMisses(b *testing.B) {
 		}
 	}
 }
+
+// TestMissed: a path is missed if it was not there in the newest window that has it.
+func TestMissed(t *testing.T) {
+	s := &sinktest.Memory{}
+	site := agentRow("", "browser", "human", true, 9)
+	putAgents(t, s, windowOf("prj_a", analytics.Day, 0, 1), site, agentRow("/moved", "browser", "human", true, 9),
+		agentRow("/back", "GPTBot", "neither", false, 2), agentRow("/old", "GPTBot", "neither", false, 3))
+	putAgents(t, s, windowOf("prj_a", analytics.Day, 1, 2), site, agentRow("/part", "GPTBot", "neither", false, 4),
+		agentRow("/part", "browser", "human", true, 1), agentRow("/moved", "GPTBot", "neither", false, 5),
+		agentRow("/moved", "curl", "neither", false, 6), agentRow("/back", "browser", "human", true, 9))
+	all, err := query.Missed(t.Context(), s, daily.Selection, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all[0].Misses {
+		got = append(got, fmt.Sprintf("%s %d %v %s %s", m.Path, m.Requests, m.Agents, m.First, m.Last))
+	}
+	day := windowOf("prj_a", analytics.Day, 0, 1).From
+	want := []string{fmt.Sprintf("/moved 22 [GPTBot curl] %s %s", day+1, day+1),
+		fmt.Sprintf("/old 6 [GPTBot] %s %s", day, day)}
+	if !slices.Equal(got, want) || !slices.Equal(all[0].Pages, []string{"/back", "/part"}) {
+		t.Errorf("missed %q, want %q; pages %q", got, want, all[0].Pages)
+	}
+	if all, err := query.Missed(t.Context(), s, daily.Selection, 1); err != nil || len(all[0].Misses) != 1 {
+		t.Errorf("the newest window alone: %+v, %v", all, err)
+	}
+}

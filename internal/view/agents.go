@@ -64,6 +64,18 @@ type Miss struct {
 	Near []string `json:"near"`
 }
 
+// MissedPath is a path that agents asked for in several windows and that is not there. Its JSON keys are stable.
+type MissedPath struct {
+	Project string `json:"project"`
+	Path    string `json:"path"`
+	// Requests are those of all agents and windows, -1 if unknown, and Agents the names of the agents.
+	Requests int64    `json:"requests"`
+	Agents   []string `json:"agents"`
+	// First and Last are the first and the last day of the windows that have the path, YYYY-MM-DD.
+	First string `json:"first"`
+	Last  string `json:"last"`
+}
+
 // MissAgent is an agent that asked for a path that is not there.
 type MissAgent struct {
 	Agent    string             `json:"agent"`

@@ -37,12 +37,24 @@ func RunNginx(t testing.TB, root string, formats map[string]string) *WebServer {
 // request says in X-Time, or now in ISO 8601: so nginx can log days of the past. Browsers keep what is below /immutable/.
 func StartNginx(dir, root string, formats map[string]string) (*WebServer, error) {
 	return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
-		return newNginx(dir, ports, root, formats)
+		return newNginx(dir, ports, root, formats, "", "")
+	})
+}
+
+// RunNginxWith starts nginx for one test, with more configuration of http and of its server.
+func RunNginxWith(t testing.TB, root, http, server string) *WebServer {
+	t.Helper()
+	return run(t, func(dir string) (*WebServer, error) {
+		return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
+			return newNginx(dir, ports, root, nil, http, server)
+		})
 	})
 }
 
 // newNginx writes the configuration of one process, which is the user that we are.
-func newNginx(dir string, ports []int, root string, formats map[string]string) (*WebServer, error) {
+func newNginx(
+	dir string, ports []int, root string, formats map[string]string, http, server string,
+) (*WebServer, error) {
 	binary, err := program("nginx")
 	if err != nil {
 		return nil, err
@@ -63,9 +75,9 @@ func newNginx(dir string, ports []int, root string, formats map[string]string) (
 		}
 		fmt.Fprintf(&c, "access_log %s/%s.log %[2]s;\n", dir, name)
 	}
-	fmt.Fprintf(&c, "server {\nlisten %s;\nroot %s;\nlocation = /%s { access_log off; return 200 %[3]s; }\n"+
+	fmt.Fprintf(&c, "%s\nserver {\nlisten %s;\nroot %s;\n%s\nlocation = /%s { access_log off; return 200 %[5]s; }\n"+
 		"location /immutable/ { add_header Cache-Control \"public, max-age=31536000, immutable\"; }\n}\n}\n",
-		loopback(ports[0]), root, token)
+		http, loopback(ports[0]), root, server, token)
 	config, errorLog := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "nginx.err")
 	w := &WebServer{Addr: loopback(ports[0])}
 	w.process = process{

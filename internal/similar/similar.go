@@ -1,4 +1,5 @@
-package query
+// Package similar finds the paths that are most like another path.
+package similar
 
 import (
 	"cmp"
@@ -20,10 +21,10 @@ const (
 	maxLooked = 16
 )
 
-// pageIndex finds the pages whose paths are most like another path. The features of a path are its words,
+// Index finds the pages whose paths are most like another path. The features of a path are its words,
 // and the groups of three letters of these, which mistyped words share; rare ones count for more. The time
 // for a path is bounded: features that very many pages have are not looked up.
-type pageIndex struct {
+type Index struct {
 	paths []string
 	// pages are those that have a feature, by number; totals the sums of the weights of all features of a page.
 	pages  map[string][]int32
@@ -32,8 +33,9 @@ type pageIndex struct {
 	likeness []float64
 }
 
-func newPageIndex(paths []string) *pageIndex {
-	x := &pageIndex{paths: paths, pages: map[string][]int32{}, totals: make([]float64, len(paths)),
+// New returns an index of paths. It is used by one goroutine at a time.
+func New(paths []string) *Index {
+	x := &Index{paths: paths, pages: map[string][]int32{}, totals: make([]float64, len(paths)),
 		likeness: make([]float64, len(paths))}
 	all := make([][]string, len(paths))
 	for i, path := range paths {
@@ -64,7 +66,7 @@ func features(path string) (out []string) {
 }
 
 // weight is how much a feature counts. A word counts as three groups.
-func (x *pageIndex) weight(feature string) float64 {
+func (x *Index) weight(feature string) float64 {
 	w := math.Log(1 + float64(len(x.paths))/float64(max(1, len(x.pages[feature]))))
 	if feature[0] == ' ' {
 		return 3 * w
@@ -72,15 +74,21 @@ func (x *pageIndex) weight(feature string) float64 {
 	return w
 }
 
-func (x *pageIndex) total(list []string) (sum float64) {
+func (x *Index) total(list []string) (sum float64) {
 	for _, f := range list {
 		sum += x.weight(f)
 	}
 	return sum
 }
 
-// near returns the pages that are most like a path, the nearest first; ties by path.
-func (x *pageIndex) near(path string) []string {
+// Match is a page that is like a path. Likeness is from 0 to 1.
+type Match struct {
+	Path     string
+	Likeness float64
+}
+
+// Near returns the pages that are most like a path, the nearest first; ties by path.
+func (x *Index) Near(path string) []Match {
 	own := features(path)
 	whole := x.total(own)
 	looked := slices.Clone(own)
@@ -98,15 +106,11 @@ func (x *pageIndex) near(path string) []string {
 			x.likeness[page] += w
 		}
 	}
-	type candidate struct {
-		path  string
-		score float64
+	order := func(a, b Match) int {
+		return cmp.Or(cmp.Compare(b.Likeness, a.Likeness), strings.Compare(a.Path, b.Path))
 	}
-	order := func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.path, b.path))
-	}
-	var best []candidate
-	add := func(c candidate, most int) {
+	var best []Match
+	add := func(c Match, most int) {
 		if len(best) == most && order(best[most-1], c) <= 0 {
 			return
 		}
@@ -115,26 +119,22 @@ func (x *pageIndex) near(path string) []string {
 		best = best[:min(most, len(best))]
 	}
 	for _, page := range met {
-		add(candidate{x.paths[page], 2 * x.likeness[page] / (whole + x.totals[page])}, maxCompared)
+		add(Match{x.paths[page], 2 * x.likeness[page] / (whole + x.totals[page])}, maxCompared)
 		x.likeness[page] = 0
 	}
 	compared := best
 	best = nil
 	for _, c := range compared {
-		if c.score = x.compare(path, c.path, own, whole); c.score >= leastNear {
+		if c.Likeness = x.compare(path, c.Path, own, whole); c.Likeness >= leastNear {
 			add(c, maxNear)
 		}
 	}
-	out := []string{}
-	for _, c := range best {
-		out = append(out, c.path)
-	}
-	return out
+	return best
 }
 
 // compare returns how like a path a page is: the mean of what they share of both, and of the path alone. One
 // that differs by a letter or two is very like it.
-func (x *pageIndex) compare(path, page string, own []string, whole float64) float64 {
+func (x *Index) compare(path, page string, own []string, whole float64) float64 {
 	if path == page {
 		return 1
 	}

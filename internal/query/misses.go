@@ -1,0 +1,98 @@
+package query
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// MissedPaths are the paths of one project that agents asked for and that are not there.
+type MissedPaths struct {
+	Project, ProjectName string
+	// Window is the span of the windows that were read.
+	analytics.Window
+	// Pages are the paths that are there, in order: in the newest window that has the path, it was found.
+	Pages []string
+	// Misses are the other paths, those with most requests first.
+	Misses []view.MissedPath
+}
+
+// Missed returns the missed paths of the last windows of each project. Requests are those of all windows, which must not
+// overlap. What could be read comes with the error of what could not.
+func Missed(ctx context.Context, from sinks.Sink, s Selection, last int) ([]MissedPaths, error) {
+	s.report = analytics.AgentsReport
+	all, err := s.find(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	return ofEach(all, func(of series) ([]MissedPaths, error) {
+		out := MissedPaths{Project: of.project, ProjectName: s.Names[of.project]}
+		windows := slices.SortedFunc(maps.Keys(of.windows), func(a, b analytics.Window) int {
+			return int(b.From - a.From)
+		})
+		windows = windows[:min(last, len(windows))]
+		missed, found := map[string]view.MissedPath{}, map[string]bool{}
+		for i, w := range windows { // the newest first
+			read := of.windows[w]
+			if read.err != nil {
+				return nil, read.err
+			}
+			if read.rev.TotalsOnly() {
+				return nil, s.totalsOnly(ctx, from, read.rev)
+			}
+			if out.From = w.From; i == 0 {
+				out.To = w.To
+			}
+			first, final := w.From.String(), (w.To - 1).String()
+			here := map[string]bool{}
+			err := eachRecord(ctx, from, &read.rev, func(record analytics.Record) bool {
+				row := agentRow(record)
+				m, known := missed[row.Path]
+				switch {
+				case row.Path == "":
+				case row.Found && !known:
+					found[row.Path] = true
+				case row.Found && here[row.Path]: // there for a part of the window
+					found[row.Path] = true
+				case row.Found:
+				default:
+					here[row.Path] = !known || here[row.Path]
+					if !known {
+						m = view.MissedPath{Project: of.project, Path: row.Path, Last: final}
+					}
+					if m.First = first; m.Requests >= 0 && row.Requests >= 0 {
+						m.Requests += row.Requests
+					} else {
+						m.Requests = -1
+					}
+					if !slices.Contains(m.Agents, row.Agent) {
+						m.Agents = append(m.Agents, row.Agent)
+					}
+					missed[row.Path] = m
+				}
+				return true
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		for path, m := range missed {
+			if slices.Sort(m.Agents); !found[path] {
+				out.Misses = append(out.Misses, m)
+			}
+		}
+		slices.SortFunc(out.Misses, func(a, b view.MissedPath) int {
+			if a.Requests != b.Requests {
+				return int(max(-1, min(1, b.Requests-a.Requests)))
+			}
+			return strings.Compare(a.Path, b.Path)
+		})
+		out.Pages = slices.Sorted(maps.Keys(found))
+		return []MissedPaths{out}, nil
+	})
+}

@@ -1,0 +1,143 @@
+package redirects
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// token is a word, or one of ; { } of a configuration of nginx.
+type token struct {
+	text, raw  string
+	start, end int
+}
+
+// tokens splits a configuration as nginx does: words end at a space, quoted ones at their quote.
+func tokens(text string) (out []token) {
+	for at := 0; at < len(text); {
+		switch c := text[at]; {
+		case strings.IndexByte(" \t\r\n", c) >= 0:
+			at++
+		case c == '#':
+			line, _, _ := strings.Cut(text[at:], "\n")
+			at += len(line)
+		case strings.IndexByte(";{}", c) >= 0:
+			out = append(out, token{string(c), string(c), at, at + 1})
+			at++
+		default:
+			start, word := at, ""
+			quote := byte(0)
+			if c == '"' || c == '\'' {
+				quote = c
+				at++
+			}
+			for at < len(text) && (quote != 0 && text[at] != quote ||
+				quote == 0 && strings.IndexByte(" \t\r\n;{", text[at]) < 0 || quote == 0 && text[at] == '{' && text[at-1] == '$') {
+				if text[at] == '\\' && at+1 < len(text) && (strings.IndexByte(`"'\`, text[at+1]) >= 0 || quote == 0) {
+					if strings.IndexByte(`"'\`, text[at+1]) < 0 {
+						word += `\`
+					}
+					at++
+				}
+				word += text[at : at+1]
+				at++
+			}
+			if quote != 0 && at < len(text) {
+				at++
+			}
+			out = append(out, token{word, text[start:at], start, at})
+		}
+	}
+	return out
+}
+
+// parseMap reads a map of nginx from paths to targets: a file with one such block, or the inside of a block, which
+// nginx includes.
+func (f *File) parseMap() error {
+	f.insert, f.last = (*File).insertEntries, len(f.text)
+	f.style = style{gap: " ", newline: newline(f.text), isNew: strings.TrimSpace(f.text) == ""}
+	all := tokens(f.text)
+	inside, blocks, maps := all, 0, 0
+	for i, t := range all {
+		if t.raw != "{" {
+			continue
+		}
+		if blocks++; i < 3 || all[i-3].raw != "map" {
+			continue
+		}
+		maps++
+		end := i + 1
+		for end < len(all) && all[end].raw != "}" {
+			end++
+		}
+		if end == len(all) {
+			return errors.New("the map has no } at its end")
+		}
+		inside, f.style.indent = all[i+1:end], "    "
+		f.last = strings.LastIndexByte(f.text[:all[end].start], '\n') + 1
+		if strings.TrimSpace(f.text[f.last:all[end].start]) != "" {
+			f.last = all[end].start
+		}
+	}
+	if blocks > 0 && maps != 1 {
+		return fmt.Errorf("it has %d maps: want a file with one map block, or one with the lines of a map alone", maps)
+	}
+	return f.parseEntries(inside)
+}
+
+func (f *File) parseEntries(all []token) error {
+	var columns []int
+	for len(all) > 0 {
+		n := 0
+		for n < len(all) && all[n].raw != ";" {
+			n++
+		}
+		if n == len(all) {
+			return fmt.Errorf("%.40q has no ; at its end", all[0].raw)
+		}
+		entry := all[:n]
+		all = all[n+1:]
+		if len(entry) != 2 || entry[0].raw == "default" || entry[0].raw == "include" {
+			continue
+		}
+		from, to := entry[0], entry[1]
+		line := strings.LastIndexByte(f.text[:from.start], '\n') + 1
+		r := Rule{From: strings.TrimPrefix(from.text, `\`), To: to.text, start: from.start, end: to.end}
+		if pattern, isPattern := strings.CutPrefix(from.text, "~"); isPattern {
+			flags := ""
+			if rest, fold := strings.CutPrefix(pattern, "*"); fold {
+				pattern, flags = rest, "(?i)"
+			}
+			var err error
+			r.matches, err = regexp.Compile(flags + pattern)
+			r.unread = err != nil
+		}
+		f.Rules = append(f.Rules, r)
+		f.style.quote = ""
+		if from.raw[0] == '"' || from.raw[0] == '\'' {
+			f.style.quote = from.raw[:1]
+		}
+		f.style.gap = f.text[from.end:to.start]
+		if indent := f.text[line:from.start]; strings.TrimSpace(indent) == "" {
+			f.style.indent = indent
+		}
+		columns = append(columns, to.start-line)
+	}
+	f.style.column = aligned(columns)
+	return nil
+}
+
+func (f *File) insertEntries(at int, rules []Rule) string {
+	s := f.style
+	var lines []string
+	for _, r := range rules {
+		source := s.indent + s.quote + r.From + s.quote
+		to := s.quote + r.To + s.quote
+		lines = append(lines, source+between(len(source), s.column, s.gap)+to+";")
+	}
+	if s.isNew {
+		return f.text + "map $uri $docgauge_redirect {\n    " + strings.Join(lines, "\n    ") + "\n}\n"
+	}
+	return f.joined(at, strings.Join(lines, s.newline))
+}

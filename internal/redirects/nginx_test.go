@@ -1,0 +1,47 @@
+package redirects_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/redirects"
+)
+
+// TestNginx: nginx reads the map that is written, with the lines that docs/redirects.md has, and redirects these paths
+// alone.
+func TestNginx(t *testing.T) {
+	root := t.TempDir()
+	for _, page := range []string{"page", "other"} {
+		if err := os.WriteFile(filepath.Join(root, page), []byte("here"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := ""
+	for _, rules := range [][]redirects.Rule{{{From: "/old/~a-b_c.d", To: "/page"}}, {{From: "/more", To: "/other"}}} {
+		f, err := redirects.Parse("nginx", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ = f.Add(rules)
+	}
+	w := engines.RunNginxWith(t, root, text, "if ($docgauge_redirect) { return 301 $docgauge_redirect; }")
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for path, want := range map[string]string{"/old/~a-b_c.d": "/page", "/more": "/other", "/page": "", "/old/~a-b_cXd": "",
+		"/more/x": "", "/old": ""} {
+		resp, err := client.Get("http://" + w.Addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		target := ""
+		if location, err := resp.Location(); err == nil {
+			target = location.Path
+		}
+		if target != want || (want != "") != (resp.StatusCode == http.StatusMovedPermanently) {
+			t.Errorf("%s: %d to %q, want %q", path, resp.StatusCode, target, want)
+		}
+	}
+}
