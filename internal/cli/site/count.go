@@ -90,7 +90,7 @@ docgauge help configuration lists the other DOCGAUGE_SITE_ variables.
 }
 
 // gcPercent is how much the heap grows between two collections while logs are counted.
-const gcPercent = 25
+const gcPercent = 15
 
 func (a commands) count(ctx context.Context, o countOptions, paths []string, stdin io.Reader) error {
 	lists := map[string]list{"page": pageList, "agent": agentList, "source": sourceList, "user-agent": userAgentList,

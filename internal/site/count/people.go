@@ -81,29 +81,18 @@ func (p People) Evidence() string {
 // people counts the readers of the site, and the people among them.
 func (c *counting) people() (n analytics.Totals, p People) {
 	p = peopleOf(func(yield func(proof) bool) {
-		for r := range c.eachReader() {
-			human, ai := int64(r.is&isHuman/isHuman), int64(r.is&isAI/isAI)
-			if c.humans == analytics.Confirmed && !r.isConfirmed() {
-				human = 0
-			}
-			n = sum(n, analytics.Totals{Human: human, AI: ai, Total: human | ai})
-			yield(r.is)
+		for i := range c.shards {
+			c.shards[i].each(func(_ uint32, r *reader) {
+				human, ai := int64(r.is&isHuman/isHuman), int64(r.is&isAI/isAI)
+				if c.humans == analytics.Confirmed && !r.isConfirmed() {
+					human = 0
+				}
+				n = sum(n, analytics.Totals{Human: human, AI: ai, Total: human | ai})
+				yield(r.is)
+			})
 		}
 	}, c.tally)
 	return n, p
-}
-
-// eachReader goes through all readers.
-func (c *counting) eachReader() iter.Seq[*reader] {
-	return func(yield func(*reader) bool) {
-		for i := range c.shards {
-			for number := range c.shards[i].readers {
-				if !yield(&c.shards[i].readers[number]) {
-					return
-				}
-			}
-		}
-	}
 }
 
 func sum(x, y analytics.Totals) analytics.Totals {
@@ -112,7 +101,7 @@ func sum(x, y analytics.Totals) analytics.Totals {
 
 // dropUnconfirmed lets people without evidence count nowhere from then on.
 func (s *shard) dropUnconfirmed() {
-	keep := func(who facts.Who) bool { return who&1 != facts.Human || s.readers[who>>1].isConfirmed() }
+	keep := func(who facts.Who) bool { return who&1 != facts.Human || s.reader(who>>1).isConfirmed() }
 	s.pages.Keep(keep)
 	s.days.Keep(keep)
 }
@@ -132,21 +121,20 @@ func (c *counting) browsers(negotiation func(agent int32) Negotiation) (all []ag
 	for i := range c.shards {
 		s := &c.shards[i]
 		unnamed.add(s.unnamed)
-		for number := range s.readers {
-			r := &s.readers[number]
+		s.each(func(number uint32, r *reader) {
 			if r.is&isUnnamed != 0 {
 				unnamed.Visitors++
 			}
 			if r.is&isPerson == 0 {
-				continue
+				return
 			}
 			row := &unconfirmed
 			if r.isConfirmed() {
 				row = &browser
 			}
 			row.Visitors++
-			row.add(sums{int(r.requests), s.markdown[uint32(number)], r.bytes})
-		}
+			row.add(sums{int(r.requests), s.markdown[number], s.bytesOf(r, number)})
+		})
 	}
 	for _, row := range []agentReaders{browser, unconfirmed, unnamed} {
 		if row.Visitors > 0 {
@@ -163,7 +151,7 @@ func (c *counting) sources() (all []SourceReaders) {
 		s := &c.shards[i]
 		s.visits.each(func(reader uint32, source int32, views int) {
 			agent, key := agents.Unconfirmed.Token, [2]int32{source, 0}
-			if s.readers[reader].isConfirmed() {
+			if s.reader(reader).isConfirmed() {
 				agent, key[1] = agents.Browser.Token, 1
 			}
 			row := rows[key]

@@ -16,7 +16,7 @@ const maxShards = 16
 type shard struct {
 	mu      sync.Mutex // of what follows
 	numbers readerNumbers
-	readers []reader // by number
+	readers []*[readersBlock]reader // by number
 	pages   facts.Parts
 	days    facts.Parts
 	dates   []analytics.Date // by part of days
@@ -25,17 +25,24 @@ type shard struct {
 	unnamed sums
 	visits  visits
 	// markdown counts the views by people that were answered as Markdown, by reader: there are few.
-	markdown           map[uint32]int
+	markdown map[uint32]int
+	// bytes are those of the views by people beyond 4 GB, by reader.
+	bytes              map[uint32]int64
 	views, ai, foreign int
 	from, to           analytics.Date
 }
 
+// readersBlock is the number of readers for which memory is taken at once.
+const readersBlock = 1 << 12
+
 // reader is a reader of a shard.
 type reader struct {
-	bytes    int64  // of the views by a person
+	bytes    uint32 // of the views by a person, beside those in shard.bytes; unsaidBytes if one does not say them
 	requests uint32 // views by a person
 	is       proof  // its proofs, and what follows
 }
+
+const unsaidBytes = math.MaxUint32
 
 // What a reader is, beside its proofs.
 const (
@@ -57,7 +64,8 @@ func newShards(workers int) []shard {
 	all := make([]shard, min(maxShards, 2<<bits.Len(uint(workers-1))))
 	for i := range all {
 		s := &all[i]
-		s.dateOf, s.markdown, s.from, s.to = map[analytics.Date]int{}, map[uint32]int{}, math.MaxInt32, math.MinInt32
+		s.dateOf, s.from, s.to = map[analytics.Date]int{}, math.MaxInt32, math.MinInt32
+		s.markdown, s.bytes = map[uint32]int{}, map[uint32]int64{}
 	}
 	return all
 }
@@ -109,8 +117,8 @@ func (c *counting) countIn(s *shard, b *Batch, views, shown []int32) {
 		}
 		s.views++
 		s.from, s.to = min(s.from, v.Day), max(s.to, v.Day+1)
-		number := s.number(v.Readers[0])
-		r := &s.readers[number]
+		number := s.numberOf(v.Readers[0])
+		r := s.reader(number)
 		known := r.is&isViewer != 0
 		r.is |= isViewer
 		if b.clients != nil {
@@ -128,7 +136,7 @@ func (c *counting) countIn(s *shard, b *Batch, views, shown []int32) {
 		case v.Kind == facts.Human:
 			r.is |= isPerson
 			r.requests++
-			r.bytes = addBytes(r.bytes, v.Bytes)
+			s.addBytes(r, number, v.Bytes)
 			if v.Markdown {
 				s.markdown[number]++
 			}
@@ -156,18 +164,51 @@ func (c *counting) countIn(s *shard, b *Batch, views, shown []int32) {
 	}
 	for _, i := range shown {
 		if b.Shown[i].Project == c.project {
-			s.readers[s.number(b.Shown[i].Readers[0])].is |= b.proofs[i]
+			s.reader(s.numberOf(b.Shown[i].Readers[0])).is |= b.proofs[i]
 		}
 	}
 }
 
-// number returns the number of a reader.
-func (s *shard) number(id uint64) uint32 {
+// numberOf returns the number of a reader.
+func (s *shard) numberOf(id uint64) uint32 {
 	number, isNew := s.numbers.of(id)
-	if isNew {
-		s.readers = append(s.readers, reader{})
+	if isNew && number%readersBlock == 0 {
+		s.readers = append(s.readers, new([readersBlock]reader))
 	}
 	return number
+}
+
+func (s *shard) reader(number uint32) *reader {
+	return &s.readers[number/readersBlock][number%readersBlock]
+}
+
+// addBytes adds the bytes of a view by a person.
+func (s *shard) addBytes(r *reader, number uint32, n int64) {
+	switch {
+	case n < 0:
+		r.bytes = unsaidBytes
+	case r.bytes == unsaidBytes:
+	case int64(r.bytes)+n < unsaidBytes:
+		r.bytes += uint32(n)
+	default:
+		s.bytes[number] += int64(r.bytes) + n
+		r.bytes = 0
+	}
+}
+
+// bytesOf returns the bytes of the views by a person.
+func (s *shard) bytesOf(r *reader, number uint32) int64 {
+	if r.bytes == unsaidBytes {
+		return facts.Unsaid
+	}
+	return int64(r.bytes) + s.bytes[number]
+}
+
+// each goes through all readers.
+func (s *shard) each(do func(number uint32, r *reader)) {
+	for number := range s.numbers.used {
+		do(number, s.reader(number))
+	}
 }
 
 func (s *shard) addDay(who facts.Who, day analytics.Date) {
@@ -182,9 +223,18 @@ func (s *shard) addDay(who facts.Who, day analytics.Date) {
 // isConfirmed reports whether a reader has shown that it is a browser.
 func (r *reader) isConfirmed() bool { return r.is&byAny != 0 }
 
+// placeOf returns the place of a hash in a table of some slots. A full table grows by half: memory counts more than time.
+func placeOf(hash uint32, slots int) int { return int(uint64(hash) * uint64(slots) >> 32) }
+
+// grown returns the next size of a table.
+func grown(slots int) int { return max(64, slots+slots/2) }
+
+// isFull reports whether a table has too few empty slots to find one soon.
+func isFull(used, slots int) bool { return used >= slots-slots/4 }
+
 // readerNumbers numbers readers by id, from 0. It is a hash table, a third as large as a map: ids are hashes.
 type readerNumbers struct {
-	slots []readerSlot // a power of two
+	slots []readerSlot
 	used  uint32
 }
 
@@ -193,7 +243,7 @@ type readerSlot struct{ low, high, number uint32 }
 
 // of returns the number of a reader.
 func (t *readerNumbers) of(id uint64) (number uint32, isNew bool) {
-	if int(t.used) >= len(t.slots)/4*3 {
+	if isFull(int(t.used), len(t.slots)) {
 		t.grow()
 	}
 	s := t.find(uint32(id), uint32(id>>32))
@@ -206,9 +256,11 @@ func (t *readerNumbers) of(id uint64) (number uint32, isNew bool) {
 
 // find returns the slot of a reader, or an empty one.
 func (t *readerNumbers) find(low, high uint32) *readerSlot {
-	for at := int(low); ; at++ {
-		s := &t.slots[at&(len(t.slots)-1)]
-		if s.number == 0 || s.low == low && s.high == high {
+	for at := placeOf(low, len(t.slots)); ; at++ {
+		if at == len(t.slots) {
+			at = 0
+		}
+		if s := &t.slots[at]; s.number == 0 || s.low == low && s.high == high {
 			return s
 		}
 	}
@@ -216,7 +268,7 @@ func (t *readerNumbers) find(low, high uint32) *readerSlot {
 
 func (t *readerNumbers) grow() {
 	old := t.slots
-	t.slots = make([]readerSlot, max(64, 2*len(old)))
+	t.slots = make([]readerSlot, grown(len(old)))
 	for _, s := range old {
 		if s.number != 0 {
 			*t.find(s.low, s.high) = s
@@ -226,7 +278,7 @@ func (t *readerNumbers) grow() {
 
 // visits counts the views of people by source, in 8 bytes each: reader, source and count.
 type visits struct {
-	slots []uint64 // a power of two; 0 is empty
+	slots []uint64 // 0 is empty
 	used  int
 	many  map[uint64]int // what was counted beyond mostVisits
 }
@@ -239,9 +291,9 @@ const (
 
 // add counts a view.
 func (t *visits) add(reader uint32, source int32) {
-	if t.used >= len(t.slots)/4*3 {
+	if isFull(t.used, len(t.slots)) {
 		old := t.slots
-		t.slots = make([]uint64, max(64, 2*len(old)))
+		t.slots = make([]uint64, grown(len(old)))
 		for _, slot := range old {
 			if slot != 0 {
 				*t.find(slot >> visitBits) = slot
@@ -267,9 +319,11 @@ func (t *visits) add(reader uint32, source int32) {
 // find returns the slot of a key, or an empty one.
 func (t *visits) find(key uint64) *uint64 {
 	const odd = 0x9E3779B97F4A7C15
-	for at := int(key * odd >> 32); ; at++ {
-		slot := &t.slots[at&(len(t.slots)-1)]
-		if *slot == 0 || *slot>>visitBits == key {
+	for at := placeOf(uint32(key*odd>>32), len(t.slots)); ; at++ {
+		if at == len(t.slots) {
+			at = 0
+		}
+		if slot := &t.slots[at]; *slot == 0 || *slot>>visitBits == key {
 			return slot
 		}
 	}

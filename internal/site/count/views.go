@@ -71,7 +71,7 @@ type Viewer struct {
 	missed []view
 	shown  []facts.Shown
 	seen   *seen
-	// proofs has the kind of each evidence, of which byProof wants all kinds.
+	// proofs has the kind of each evidence, of which byProof wants all kinds, on any day.
 	proofs  []proof
 	byProof bool
 	shownIn []int32 // the projects of the present line
