@@ -175,6 +175,20 @@ func Collect(ctx context.Context, s Sink, dryRun bool) ([]Superseded, error) {
 	return nil, nil
 }
 
+// Marker is a sink that can tell at little cost that its windows have not changed.
+type Marker interface {
+	// Mark returns a text that is another one once readers see another window; empty: it cannot tell now.
+	Mark(ctx context.Context) string
+}
+
+// Mark calls s's Mark, if s has one.
+func Mark(ctx context.Context, s Sink) string {
+	if m, ok := s.(Marker); ok {
+		return m.Mark(ctx)
+	}
+	return ""
+}
+
 // KeepSuperseded is the time for which a sink keeps rows and files after readers stopped
 // seeing them: longer than any query and any commit takes.
 const KeepSuperseded = 24 * time.Hour

@@ -73,6 +73,8 @@ func (b *bucket) Describe(name string) string { return b.address.object(name) }
 
 func (b *bucket) Readers() int { return bucketReaders }
 
+func (b *bucket) Mark(context.Context, string, int) string { return "" }
+
 func (b *bucket) key(name string) *string { return aws.String(path.Join(b.address.prefix, name)) }
 
 // Prepare finds region and credentials, and makes the directory of staging files,

@@ -2,8 +2,11 @@ package filestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -242,6 +245,38 @@ func (d *directory) List(ctx context.Context, dir, after string, found func(name
 		}
 	}
 	return err
+}
+
+// markAge is how long ago a directory must have changed: the time of the next change may be the same before.
+const markAge = 2 * time.Second
+
+func (d *directory) Mark(ctx context.Context, dir string, depth int) string {
+	root := d.Path(dir)
+	mark, err := answered(ctx, &d.hanging, root, func() (string, error) {
+		sum := sha256.New()
+		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			if path == root && errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || !e.IsDir() {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil || time.Since(info.ModTime()) < markAge {
+				return cmp.Or(err, errors.New("it has just changed"))
+			}
+			fmt.Fprintln(sum, path, info.ModTime().UnixNano())
+			if strings.Count(path[len(root):], string(filepath.Separator)) == depth {
+				return fs.SkipDir
+			}
+			return nil
+		})
+		return hex.EncodeToString(sum.Sum(nil)), err
+	})
+	if err != nil {
+		return ""
+	}
+	return mark
 }
 
 func (d *directory) Open(ctx context.Context, name string) (File, error) {

@@ -17,6 +17,7 @@ type Inbox struct{ bucket *bucket }
 type Object struct {
 	Name string // for people, with its bucket
 	ETag string
+	Size int64
 	name string
 }
 
@@ -37,7 +38,7 @@ func NewInbox(url string) (*Inbox, error) {
 func (i *Inbox) List(ctx context.Context, found func(Object)) error {
 	return i.bucket.list(ctx, "", "", func(name string, o types.Object) {
 		if !strings.HasSuffix(name, "/") { // an empty object that some tools make for a directory
-			found(Object{i.bucket.Describe(name), aws.ToString(o.ETag), name})
+			found(Object{i.bucket.Describe(name), aws.ToString(o.ETag), aws.ToInt64(o.Size), name})
 		}
 	})
 }

@@ -51,6 +51,9 @@ type Store interface {
 	Remove(ctx context.Context, name string) error
 	// List calls found for each file below dir whose name is greater than after.
 	List(ctx context.Context, dir, after string, found func(name string)) error
+	// Mark returns a text that is another one once a file was published or removed in the directories down to depth
+	// below dir; empty in a bucket, and if it cannot tell.
+	Mark(ctx context.Context, dir string, depth int) string
 	// Open opens a file of which a small part will be read; for a missing file the error
 	// is fs.ErrNotExist.
 	Open(ctx context.Context, name string) (File, error)

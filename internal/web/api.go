@@ -156,6 +156,7 @@ func (e endpoint) known() []string { return append(slices.Clone(e.parameters), "
 
 // question is a request, parsed. Empty fields were not given.
 type question struct {
+	list          string // name of the endpoint
 	values        url.Values
 	project       string
 	window        analytics.Granularity
@@ -223,7 +224,7 @@ func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error
 	if q, err = readQuestion(r.URL.RawQuery, e.known(), e.limit, e.report); err != nil {
 		return q, err
 	}
-	q.today = analytics.DateOf(s.At)
+	q.list, q.today = e.name, analytics.DateOf(s.At)
 	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == q.project }) {
 		return q, fmt.Errorf("project %.140q: not one of DOCGAUGE_PROJECTS", q.project)
 	}

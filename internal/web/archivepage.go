@@ -87,16 +87,22 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 	p.JSON = "api/v1/" + list + "?" + p.values(own).Encode()
 	p.CSV = p.JSON + "&format=csv"
 	err = h.site.Archive.ask(r.Context(), func(ctx context.Context, from sinks.Sink) error {
-		err := about.read(ctx, from, p, choice)
-		if prefix := a.own.Get("path"); err != nil && strings.HasSuffix(prefix, "/") {
-			top, none := query.Top(ctx, from, choice, query.Ranking{By: analytics.Everyone, Prefix: prefix})
-			if none == nil && top[0].Count > 0 {
-				section = a.about(atPages, "prefix", prefix)
+		in := pageInputs{analytics.DateOf(s.At), a.project, p.outcomes}
+		name := fmt.Sprintf("%s?%s %d", a.page, a.values().Encode(), versionOf(from, in))
+		said, err := answer(ctx, from, name, always, func() (archiveAnswer, error) {
+			err := about.read(ctx, from, p, choice)
+			if prefix := a.own.Get("path"); err != nil && strings.HasSuffix(prefix, "/") {
+				top, none := query.Top(ctx, from, choice, query.Ranking{By: analytics.Everyone, Prefix: prefix})
+				if none == nil && top[0].Count > 0 {
+					section = a.about(atPages, "prefix", prefix)
+				}
 			}
-		}
-		if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
-			return query.NoAnswerError(unknown)
-		}
+			if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
+				err = query.NoAnswerError(unknown)
+			}
+			return archiveAnswer{about, section, p.window}, err
+		})
+		about, section, p.window = said.about, said.section, said.window
 		return err
 	})
 	if err != nil {
@@ -114,6 +120,15 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 	plain, err := pathKind().render("archivepage", p)
 	return rendered{plain: plain, gzip: compressed(plain), status: http.StatusOK}, "", err
 }
+
+// archiveAnswer is what the archive said for a page.
+type archiveAnswer struct {
+	about   subject
+	section string
+	window  analytics.Window
+}
+
+func always(archiveAnswer) bool { return true }
 
 // doubt links to what may be meant instead of a path or an agent that the archive lacks.
 func (p *archivePage) doubt(err error) error {

@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -265,4 +266,76 @@ func TestPathPageAgents(t *testing.T) {
 		}
 		wants(t, text, tc.want)
 	}
+}
+
+// markedArchive counts what it is asked for.
+type markedArchive struct {
+	sinks.Sink
+	mark           string
+	listed, opened int
+}
+
+func (m *markedArchive) Mark(context.Context) string { return m.mark }
+
+func (m *markedArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+	if scope.Keys == nil {
+		m.listed++
+	}
+	return m.Sink.Inspect(ctx, scope)
+}
+
+func (m *markedArchive) Window(ctx context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error,
+	error) {
+	m.opened++
+	return m.Sink.Window(ctx, rev, dir)
+}
+
+// TestKeptAnswers: an archive that has not changed is neither listed nor read twice for the same page, and listed once
+// for all pages.
+func TestKeptAnswers(t *testing.T) {
+	s, archive := pathSnapshot(), &markedArchive{mark: "1"}
+	site := web.Site{Current: func() *view.Snapshot { return s }, Archive: func(ask func(sinks.Sink) error) error {
+		return pathArchive(func(from sinks.Sink) error {
+			archive.Sink = from
+			return ask(archive)
+		})
+	}}
+	handlers := site.Handlers()
+	asks := func(what, path string, lists, opens bool) (body string) {
+		t.Helper()
+		archive.listed, archive.opened = 0, 0
+		answer := httptest.NewRecorder()
+		address, _, _ := strings.Cut(path, "?")
+		handlers[address].ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if archive.listed > 0 != lists || archive.opened > 0 != opens {
+			t.Errorf("%s: %s: listed %d times, opened %d windows; want %t, %t", what, path, archive.listed, archive.opened,
+				lists, opens)
+		}
+		return answer.Body.String()
+	}
+	const a, b, none = "/page?project=prj_a&path=/a", "/page?project=prj_a&path=/basics", "/page?project=prj_a&path=/none"
+	const history = "/api/v1/history?project=prj_a&window=week&path=/a"
+	first := asks("at first", a, true, true)
+	if asks("again", a, false, false) != first {
+		t.Error("the kept page is another one")
+	}
+	asks("another page", b, false, true)
+	asks("no page", none, false, true)
+	asks("no page again", none, false, false)
+	asks("the API", history, false, true)
+	asks("the API again", history, false, false)
+	later := *s
+	later.At, s = later.At.Add(time.Minute), &later
+	if asks("a later snapshot", a, false, false) == first {
+		t.Error("a kept page has the time of the former snapshot")
+	}
+	changed := *s
+	changed.Outcomes.Merges, s = changed.Outcomes.Merges[1:], &changed
+	asks("a merge less", a, false, true)
+	archive.mark = "2"
+	asks("after a change", a, true, true)
+	asks("after a change", history, false, true)
+	archive.mark = ""
+	asks("unknown", a, true, true)
+	asks("unknown", a, true, true)
 }

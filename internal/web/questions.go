@@ -58,21 +58,33 @@ func archiveProblem(err error) (code int, message string) {
 	return http.StatusInternalServerError, "the archive cannot be read: docgauge verify says why"
 }
 
+// listed are rows, and whether there are more after them.
+type listed struct {
+	rows []any
+	more bool
+}
+
 // each asks about each project that was asked for. Of several projects some may have no answer.
 func (a Archive) each(
-	ctx context.Context, s *view.Snapshot, q question, ask func(context.Context, sinks.Sink, query.Selection) error,
-) (err error) {
+	ctx context.Context, s *view.Snapshot, q question,
+	ask func(context.Context, sinks.Sink, query.Selection) (listed, error),
+) (out []any, more bool, err error) {
 	projects := slices.DeleteFunc(slices.Clone(s.Projects), func(p view.Project) bool {
 		return q.project != "" && q.project != p.ID
 	})
 	if len(projects) == 0 {
-		return nil
+		return nil, false, nil
 	}
 	answered := false
 	var none, absent error // of a project without an answer, of one that the archive lacks
 	err = a.ask(ctx, func(ctx context.Context, from sinks.Sink) (failed error) {
 		for _, p := range projects {
-			err := ask(ctx, from, query.Selection{Granularity: q.window, Projects: []string{p.ID}})
+			name := fmt.Sprintf("%s %s %s %s %s", q.list, p.ID, q.window, q.today, q.values.Encode())
+			found, err := answer(ctx, from, name, func(l listed) bool { return len(l.rows) <= maxKeptRows },
+				func() (listed, error) {
+					return ask(ctx, from, query.Selection{Granularity: q.window, Projects: []string{p.ID}})
+				})
+			out, more = append(out, found.rows...), more || found.more
 			if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
 				absent = cmp.Or(absent, error(query.NoAnswerError(unknown)))
 			} else if _, ok := errors.AsType[query.NoAnswerError](err); ok {
@@ -85,9 +97,9 @@ func (a Archive) each(
 		return failed
 	})
 	if err == nil && !answered {
-		return cmp.Or(none, absent)
+		err = cmp.Or(none, absent)
 	}
-	return err
+	return out, more, err
 }
 
 // pages returns the pages of windows: from the snapshot what that has, else from the archive.
@@ -104,15 +116,17 @@ func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out [
 	}
 	var none error
 	for _, q.window = range kinds {
-		err := a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+		rows, isMore, err := a.each(ctx, s, q, func(
+			ctx context.Context, from sinks.Sink, selection query.Selection) (l listed, err error) {
 			all, err := query.Top(ctx, from, query.Choice{Selection: selection, At: q.at, Since: q.from, Until: q.to,
 				Today: q.today}, q.ranking)
 			for _, r := range all {
-				out = append(out, r.Table()...)
-				more = more || q.path == nil && int64(q.offset+len(r.Pages)) < r.Listed
+				l.rows = append(l.rows, r.Table()...)
+				l.more = l.more || q.path == nil && int64(q.offset+len(r.Pages)) < r.Listed
 			}
-			return err
+			return l, err
 		})
+		out, more = append(out, rows...), more || isMore
 		if _, ok := errors.AsType[query.NoAnswerError](err); ok {
 			none = cmp.Or(none, err)
 		} else if err != nil {
@@ -141,45 +155,44 @@ func kindsOf(s *view.Snapshot, project string) (out []analytics.Granularity) {
 // history returns the windows of a page or of the site.
 func (a Archive) history(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, analytics.Day)
-	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+	return a.each(ctx, s, q, func(
+		ctx context.Context, from sinks.Sink, selection query.Selection) (l listed, err error) {
 		all, err := query.Histories(ctx, from, query.HistoryOptions{Selection: selection, Page: q.path,
 			Last: q.limit, Since: q.from, Until: q.to, Today: q.today})
 		for _, h := range all {
-			out = append(out, historyRows(h)...)
+			l.rows = append(l.rows, historyRows(h)...)
 		}
-		return err
+		return l, err
 	})
-	return out, false, err
 }
 
 // agents returns agents of windows, pages of one, or misses.
 func (a Archive) agents(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, analytics.Week)
-	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+	return a.each(ctx, s, q, func(
+		ctx context.Context, from sinks.Sink, selection query.Selection) (l listed, err error) {
 		all, err := query.Agents(ctx, from, query.Choice{Selection: selection, At: q.at, Since: q.from,
 			Until: q.to, Today: q.today}, q.agents)
 		for _, r := range all {
 			rows := r.Table()
-			out = append(out, rows...)
-			more = more || int64(q.offset+len(rows)) < r.Count
+			l.rows, l.more = append(l.rows, rows...), l.more || int64(q.offset+len(rows)) < r.Count
 		}
-		return err
+		return l, err
 	})
-	return out, more, err
 }
 
 // agentHistory returns the windows of an agent.
 func (a Archive) agentHistory(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, analytics.Day)
-	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+	return a.each(ctx, s, q, func(
+		ctx context.Context, from sinks.Sink, selection query.Selection) (l listed, err error) {
 		all, err := query.AgentHistories(ctx, from, q.agents.Agent, query.HistoryOptions{Selection: selection,
 			Page: q.path, Last: q.limit, Since: q.from, Until: q.to, Today: q.today})
 		for _, h := range all {
-			out = append(out, h.Table()...)
+			l.rows = append(l.rows, h.Table()...)
 		}
-		return err
+		return l, err
 	})
-	return out, false, err
 }
 
 // endpointsOf are the lists of a report that has no list of another kind: its rows, and their history.
@@ -200,17 +213,16 @@ func (a Archive) endpointsOf(report analytics.Report) []endpoint {
 // rows returns rows of a report.
 func (a Archive) rows(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, newestKind(s, q.rows.Report))
-	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+	return a.each(ctx, s, q, func(
+		ctx context.Context, from sinks.Sink, selection query.Selection) (l listed, err error) {
 		all, err := query.Rows(ctx, from, query.Choice{Selection: selection, At: q.at, Since: q.from, Until: q.to,
 			Today: q.today}, q.rows)
 		for _, r := range all {
 			rows := r.Table()
-			out = append(out, rows...)
-			more = more || int64(q.offset+len(rows)) < r.Count
+			l.rows, l.more = append(l.rows, rows...), l.more || int64(q.offset+len(rows)) < r.Count
 		}
-		return err
+		return l, err
 	})
-	return out, more, err
 }
 
 // newestKind is week, or the first granularity of which a report has a window if it has none of weeks.
@@ -230,13 +242,13 @@ func newestKind(s *view.Snapshot, report analytics.Report) analytics.Granularity
 // rowHistory returns the windows of rows of a name, or of a page or the site.
 func (a Archive) rowHistory(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, analytics.Day)
-	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+	return a.each(ctx, s, q, func(
+		ctx context.Context, from sinks.Sink, selection query.Selection) (l listed, err error) {
 		all, err := query.RowHistories(ctx, from, q.rows.Report, q.rows.Name, query.HistoryOptions{Selection: selection,
 			Page: q.path, Last: q.limit, Since: q.from, Until: q.to, Today: q.today})
 		for _, h := range all {
-			out = append(out, h.Table()...)
+			l.rows = append(l.rows, h.Table()...)
 		}
-		return err
+		return l, err
 	})
-	return out, false, err
 }

@@ -39,6 +39,7 @@ type Alert struct {
 
 // Handlers returns the handlers of all pages and of /api/v1, by path. They are safe for concurrent use.
 func (s *Site) Handlers() map[string]http.Handler {
+	s.Archive = s.Archive.keeping()
 	all := NewAPI(s.Current, s.Archive)
 	all["/"] = &readersHandler{site: s, path: "/", page: atReaders}
 	all["/report"] = &readersHandler{site: s, path: "/report", page: atReport}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -305,4 +306,39 @@ func placed(t *testing.T, table string, key analytics.Key) string {
 func (s *Sink) path(table string, key analytics.Key) (string, error) {
 	name, err := nameOf(table, key)
 	return filepath.Join(s.Location(), filepath.FromSlash(name)), err
+}
+
+// TestMark: the mark of a directory is another one after each publication and removal, and unknown after one of
+// just now.
+func TestMark(t *testing.T) {
+	s := open(t, t.TempDir())
+	w := seal(t, 1, 2)
+	marks := map[string]string{}
+	mark := func(what string) {
+		t.Helper()
+		// A long time after that.
+		check(t, filepath.WalkDir(s.Location(), func(path string, e os.DirEntry, err error) error {
+			info, statErr := os.Stat(path)
+			if err = errors.Join(err, statErr); err == nil && e.IsDir() && time.Since(info.ModTime()) < time.Hour {
+				err = os.Chtimes(path, time.Time{}, time.Unix(int64(len(marks)), 0))
+			}
+			return err
+		}))
+		now := s.Mark(t.Context())
+		if former, twice := marks[now]; twice || now == "" || now != s.Mark(t.Context()) {
+			t.Errorf("%s: the mark is %q, as after %q", what, now, former)
+		}
+		marks[now] = what
+	}
+	mark("nothing")
+	replace(t, s, w)
+	mark("a window")
+	replace(t, s, w)
+	mark("the window again")
+	check(t, os.Remove(windowFile(t, s.Location(), "visitors")))
+	mark("a removal")
+	check(t, os.Chtimes(filepath.Join(s.Location(), "visitors", version), time.Time{}, time.Now().Add(time.Hour)))
+	if now := s.Mark(t.Context()); now != "" {
+		t.Errorf("%q, although the next change may have the same time", now)
+	}
 }

@@ -13,6 +13,7 @@ const (
 	version     = "v1"
 	suffix      = ".parquet"
 	monthLayout = "2006-01"
+	partitions  = 3 // directories between a table and its files
 )
 
 // nameOf returns the name of key's file in table, relative to the root. The keys of

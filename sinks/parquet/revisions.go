@@ -48,6 +48,18 @@ func (s *Sink) list(ctx context.Context, scope sinks.Scope) (keys map[analytics.
 	return keys, strays, nil
 }
 
+// Mark is made of the times of the directories: each file appears and goes by a rename or a removal.
+func (s *Sink) Mark(ctx context.Context) (all string) {
+	for _, table := range s.tables() {
+		mark := s.store.Mark(ctx, table+"/"+version, partitions)
+		if mark == "" {
+			return ""
+		}
+		all += mark + " "
+	}
+	return all
+}
+
 // readEach yields what read returns of each window.
 func (s *Sink) readEach(ctx context.Context, keys map[analytics.Key]bool,
 	read func(context.Context, analytics.Key) (*sinks.Shown, error),

@@ -8,10 +8,12 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -829,6 +831,52 @@ func TestBucket(t *testing.T) {
 	w.now = w.now.Add(forgetAfter)
 	if w.want("", ""); len(w.positions) != kept-2 { // the former 04.gz also
 		t.Errorf("%d positions after the forgetting of two, of %d", len(w.positions), kept)
+	}
+}
+
+// TestBucketAhead: several objects are fetched at once, and read in the order of their names.
+func TestBucketAhead(t *testing.T) {
+	const objects, atOnce = 3 * aheadObjects, 16
+	proxy := engines.NewS3Proxy(t)
+	url := engines.S3URL(t, engines.S3Bucket(t), proxy.URL)
+	store, err := filestore.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range objects {
+		want = append(want, fmt.Sprintf("line%03d", i))
+		if err := store.Create(t.Context(), fmt.Sprintf("%03d", i), []byte(want[i]+"\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	var once sync.Once
+	inFlight, most, enough := 0, 0, make(chan struct{})
+	proxy.Set(func(p *engines.S3Proxy, w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || r.URL.Query().Has("list-type") {
+			return false
+		}
+		mu.Lock()
+		inFlight++
+		if most = max(most, inFlight); inFlight == atOnce {
+			once.Do(func() { close(enough) })
+		}
+		mu.Unlock()
+		select { // none is answered before this many have come
+		case <-enough:
+		case <-r.Context().Done():
+		}
+		p.Pass(w, r, nil)
+		mu.Lock()
+		inFlight--
+		mu.Unlock()
+		return true
+	})
+	w := newWatch(t, url)
+	w.want(strings.Join(want, " "), "")
+	if most > aheadObjects {
+		t.Errorf("%d requests at once", most)
 	}
 }
 
