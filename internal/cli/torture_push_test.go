@@ -120,7 +120,9 @@ func TestDrains(t *testing.T) {
 	for _, h := range hosts {
 		got, readers := map[string]int64{}, map[string]int64{}
 		for day := today - 1; day <= today; day++ {
-			check(t, store.Facts(t.Context(), "prj_"+h.name, day, func(f facts.Fact) error {
+			n, err := store.Numbering(t.Context(), "prj_"+h.name, facts.EpochOf(day))
+			check(t, err)
+			check(t, store.Facts(t.Context(), n, day, false, func(f facts.Fact) error {
 				got[f.Path] += int64(f.Requests)
 				return nil
 			}))

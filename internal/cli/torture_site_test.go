@@ -534,7 +534,9 @@ func (w *watched) requests() (requests map[asked]int, sum int) {
 	requests = map[asked]int{}
 	today := analytics.DateOf(time.Now())
 	for day := today - 1; day <= today; day++ {
-		check(w.t, store.Facts(w.t.Context(), count.DefaultProject, day, func(f facts.Fact) error {
+		n, err := store.Numbering(w.t.Context(), count.DefaultProject, facts.EpochOf(day))
+		check(w.t, err)
+		check(w.t, store.Facts(w.t.Context(), n, day, false, func(f facts.Fact) error {
 			audience := map[uint8]string{facts.Human: "human", facts.AI: "ai"}[f.Kind]
 			requests[asked{f.Path, f.Agent, audience}] += int(f.Requests)
 			sum += int(f.Requests)

@@ -75,8 +75,13 @@ type window struct {
 func (s *Store) openWindow(
 	ctx context.Context, project string, from, to analytics.Date, evidence bool,
 ) (_ *window, err error) {
-	epoch := EpochOf(from)
-	if to > epoch.To() {
+	return s.openEpoch(ctx, project, EpochOf(from), from, to, evidence)
+}
+
+func (s *Store) openEpoch(
+	ctx context.Context, project string, epoch Epoch, from, to analytics.Date, evidence bool,
+) (_ *window, err error) {
+	if from < epoch.From() || to > epoch.To() {
 		return nil, fmt.Errorf("[%s,%s): no epoch has all its days", from, to)
 	}
 	all, err := s.openAll(ctx, "project = ? AND epoch = ? AND (NOT evidence AND day >= ? AND day < ? OR evidence AND ?)",
@@ -327,7 +332,7 @@ func (s *Store) FirstDay(ctx context.Context, project string, from, trusted anal
 // Fact is one page that one reader got on a day, so many times.
 type Fact struct {
 	Path     string
-	Reader   uint64 // the same for all days of an epoch
+	Reader   uint64 // the same for all days of a numbering
 	Agent    string // empty: a person's browser
 	Class    string
 	Kind     uint8
@@ -338,10 +343,11 @@ type Fact struct {
 	Shown    *analytics.Date // the first day of the epoch with evidence that the reader is a browser; nil: none
 }
 
-// Facts calls each with the facts of a day, as the epoch of its month has them, but for paths that are not
-// there.
-func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, each func(Fact) error) error {
-	w, err := s.openWindow(ctx, project, day, day+1, true)
+// Facts calls each with the facts of a day, but for paths that are not there; Shown is set if wanted.
+func (s *Store) Facts(
+	ctx context.Context, n Numbering, day analytics.Date, shown bool, each func(Fact) error,
+) error {
+	w, err := s.openDay(ctx, n, day, true, shown)
 	if err != nil {
 		return err
 	}
@@ -389,7 +395,7 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 				if int(e.page) >= len(w.names) {
 					return s.nameless(e.page)
 				}
-				if err := each(Fact{w.names[e.page], e.id, a.Token, a.Class, kind, sources[e.category.referral()],
+				if err := each(Fact{w.names[e.page], n.reader(e.id), a.Token, a.Class, kind, sources[e.category.referral()],
 					e.category.markdown(), e.requests, e.bytes, shown[e.id]}); err != nil {
 					return err
 				}

@@ -133,7 +133,9 @@ func (p *pushSite) requests() map[string]int64 {
 	all := map[string]int64{}
 	today := analytics.DateOf(p.clock())
 	for day := today - 3; day <= today; day++ {
-		p.ok(p.store.Facts(p.t.Context(), count.DefaultProject, day, func(f facts.Fact) error {
+		n, err := p.store.Numbering(p.t.Context(), count.DefaultProject, facts.EpochOf(day))
+		p.ok(err)
+		p.ok(p.store.Facts(p.t.Context(), n, day, false, func(f facts.Fact) error {
 			all[f.Path] += int64(f.Requests)
 			return nil
 		}))

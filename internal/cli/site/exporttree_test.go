@@ -1,0 +1,339 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/filestore"
+	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/site/facts"
+)
+
+// treeSite is a site whose facts are exported as a tree.
+type treeSite struct {
+	*testing.T
+	store  *facts.Store
+	tree   string
+	rng   *rand.Rand
+	first analytics.Date
+	days  int
+}
+
+func newTreeSite(t *testing.T) *treeSite {
+	dir := t.TempDir()
+	t.Setenv("DOCGAUGE_SITE_DIR", filepath.Join(dir, "site"))
+	store, err := facts.Open(filepath.Join(dir, "site"))
+	s := &treeSite{T: t, store: store, tree: filepath.Join(dir, "tree"), rng: rand.New(rand.NewPCG(4, 7)),
+		first: analytics.NewDate(2026, time.August, 11), days: 72}
+	s.ok(err)
+	t.Cleanup(func() { s.ok(store.Close()) })
+	s.keep()
+	return s
+}
+
+func (s *treeSite) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// keep keeps the facts of a random log.
+func (s *treeSite) keep() {
+	s.Helper()
+	agents := []string{"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+		"Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0", "curl/8.0", "Claude-User",
+		"Mozilla/5.0 (compatible; ChatGPT-User/1.0; +https://openai.com/bot)",
+		"Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"}
+	pick := func(of ...string) string { return of[s.rng.IntN(len(of))] }
+	var text strings.Builder
+	for i := range 40 * s.days {
+		fmt.Fprintf(&text, "192.0.2.%d - - [%s:12:00:00 +0000] \"GET %s HTTP/1.1\" %s 100 \"%s\" \"%s\"\n", s.rng.IntN(50),
+			(s.first + analytics.Date(i/40)).Time().Format("02/Jan/2006"), pick("/a", "/b", "/c", "/d.md", "/a.css"),
+			pick("200", "200", "304", "404"), pick("-", "https://chatgpt.com/", "https://www.google.com/",
+				"https://other.example/"), pick(agents...))
+	}
+	path := filepath.Join(s.TempDir(), "access.log")
+	s.ok(os.WriteFile(path, []byte(text.String()), 0o600))
+	rules, err := count.ParseRules(count.Settings{LogFormat: "auto"}, time.Now)
+	s.ok(err)
+	_, err = rules.Keep(s.Context(), []string{path}, count.Options{Now: s.first + analytics.Date(s.days)}, s.store)
+	s.ok(err)
+}
+
+// add adds a view of a day by a new reader, with evidence.
+func (s *treeSite) add(day analytics.Date) {
+	s.Helper()
+	projects := []string{"prj_site"}
+	view := facts.View{Day: day, Agent: facts.Browser, Kind: facts.Human, Bytes: facts.Unsaid}
+	_, err := s.store.NewIdentifier(projects, day.Time).Identify(&view, []byte("somebody"))
+	s.ok(err)
+	s.ok(s.store.Commit(s.Context(), facts.Batch{Projects: projects, Views: []facts.View{view},
+		Shown: []facts.Shown{{Readers: view.Readers, Day: day}}}))
+}
+
+// export runs the command.
+func (s *treeSite) export(from, to analytics.Date, more ...string) error {
+	c := console.New(config.Build{}, io.Discard, io.Discard, time.Now)
+	cmd := Command(&c)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append([]string{"export", "--from", from.String(), "--to", to.String(), s.tree}, more...))
+	return cmd.ExecuteContext(s.Context())
+}
+
+// both exports all days in both numberings.
+func (s *treeSite) both() {
+	s.Helper()
+	end := s.first + analytics.Date(s.days)
+	s.ok(errors.Join(s.export(s.first, end), s.export(s.first, end, "--epoch", "previous")))
+}
+
+// files returns the paths of the files for a window that the manifest of its epoch names.
+func (s *treeSite) files(w analytics.Window) (factFiles, evidence []string) {
+	s.Helper()
+	dir := "facts/v1/p=prj_site/epoch=" + facts.EpochOf(w.From).From().String()[:7]
+	store, err := filestore.New(s.tree)
+	s.ok(err)
+	t := tree{to: store}
+	all, err := t.manifest(s.Context(), dir)
+	s.ok(err)
+	for _, f := range all {
+		path := filepath.Join(s.tree, dir, f.File)
+		_, err := os.Stat(path)
+		s.ok(err)
+		switch {
+		case f.Numbering != all[0].Numbering:
+			s.Fatalf("two numberings: %+v, %+v", f, all[0])
+		case f.Kind == "evidence" && f.Day < w.To:
+			evidence = append(evidence, path)
+		case f.Kind == "facts" && f.Day >= w.From && f.Day < w.To:
+			factFiles = append(factFiles, path)
+		}
+	}
+	return factFiles, evidence
+}
+
+// treeSQL asks for the reports visitors, agents and sources in words that all engines know.
+const treeSQL = `WITH w AS (SELECT reader, path, audience, source, requests, markdown, shown,
+	CASE WHEN agent <> '' THEN agent WHEN audience = 'ai' THEN 'unnamed' WHEN shown THEN 'browser' ELSE 'unconfirmed' END
+	AS agent FROM (SELECT *, reader IN (SELECT reader FROM EVIDENCE) AS shown FROM FACTS) AS f)
+SELECT 'visitors claimed' AS name, count(DISTINCT CASE WHEN audience = 'human' THEN reader END) AS a,
+	count(DISTINCT CASE WHEN audience = 'ai' THEN reader END) AS b,
+	count(DISTINCT CASE WHEN audience <> '' THEN reader END) AS c FROM w
+UNION ALL SELECT 'visitors confirmed', count(DISTINCT CASE WHEN audience = 'human' AND shown THEN reader END),
+	count(DISTINCT CASE WHEN audience = 'ai' THEN reader END),
+	count(DISTINCT CASE WHEN audience = 'ai' OR audience = 'human' AND shown THEN reader END) FROM w
+UNION ALL SELECT concat('page ', path), count(DISTINCT CASE WHEN audience = 'human' THEN reader END),
+	count(DISTINCT CASE WHEN audience = 'ai' THEN reader END), count(DISTINCT reader)
+	FROM w WHERE audience <> '' GROUP BY path
+UNION ALL SELECT concat('agent ', agent, ' ', audience), count(DISTINCT reader), sum(requests), sum(markdown)
+	FROM w GROUP BY agent, audience
+UNION ALL SELECT concat('source ', source, ' ', agent), count(DISTINCT reader), sum(requests), 0
+	FROM w WHERE audience = 'human' GROUP BY source, agent`
+
+// answer is what the API says of a window, as treeSQL writes it.
+func (s *treeSite) answer(w analytics.Window) string {
+	s.Helper()
+	var rows []string
+	add := func(name string, a, b, c int64) { rows = append(rows, fmt.Sprintf("%s|%d|%d|%d", name, a, b, c)) }
+	for _, mode := range []analytics.Humans{analytics.Claimed, analytics.Confirmed} {
+		a, err := s.store.CountVisitors(s.Context(), "prj_site", w.From, w.To, mode)
+		s.ok(err)
+		add("visitors "+string(mode), a.Totals.Human, a.Totals.AI, a.Totals.Total)
+		for _, r := range a.Rows {
+			if mode == analytics.Claimed {
+				add("page "+r.Path, r.Human, r.AI, r.Total)
+			}
+		}
+	}
+	agents, err := s.store.CountAgents(s.Context(), "prj_site", w.From, w.To, analytics.Claimed)
+	s.ok(err)
+	for _, r := range agents.Totals {
+		add("agent "+r.Agent+" "+strings.TrimSuffix(string(r.Audience), "neither"), r.Visitors, r.Requests, r.Markdown)
+	}
+	sources, err := s.store.CountSources(s.Context(), "prj_site", w.From, w.To, analytics.Claimed)
+	s.ok(err)
+	for _, r := range sources.Totals {
+		add("source "+r.Source+" "+r.Agent, r.Visitors, r.Requests, 0)
+	}
+	slices.Sort(rows)
+	return strings.Join(rows, "\n")
+}
+
+// TestTreeOnEngines: of random windows, over borders of months too, three engines count in a tree what the API answers,
+// also after an epoch was closed and its days were exported again.
+func TestTreeOnEngines(t *testing.T) {
+	s := newTreeSite(t)
+	s.both()
+	s.ok(s.store.CloseEpoch(t.Context(), "prj_site", facts.EpochOf(s.first)))
+	s.ok(s.export(s.first+50, s.first+51)) // of another epoch
+	const windows = 60
+	var asked []analytics.Window
+	var want []string
+	sql := map[string][]string{}
+	for range windows {
+		w := analytics.Window{From: s.first + analytics.Date(s.rng.IntN(s.days-30))}
+		w.To = w.From + 1 + analytics.Date(s.rng.IntN(29))
+		asked, want = append(asked, w), append(want, s.answer(w))
+		factFiles, evidence := s.files(w)
+		for engine, form := range map[string]string{"DuckDB": "(SELECT * FROM read_parquet(['FILES']))",
+			"ClickHouse": "file('DIR/{NAMES}', 'Parquet')", "Spark": "parquet.`DIR/{NAMES}`"} {
+			from := func(files []string) string {
+				dir := filepath.Dir(files[0])
+				return strings.NewReplacer("DIR", dir, "FILES", strings.Join(files, "', '"),
+					"NAMES", strings.ReplaceAll(strings.Join(files, ","), dir+"/", "")).Replace(form)
+			}
+			sql[engine] = append(sql[engine],
+				strings.NewReplacer("EVIDENCE", from(evidence), "FACTS", from(factFiles)).Replace(treeSQL))
+		}
+	}
+	compare := func(engine string, i int, rows []string) {
+		slices.Sort(rows)
+		if diff := gocmp.Diff(want[i], strings.Join(rows, "\n")); diff != "" {
+			t.Errorf("%s, %s (-API +engine): %s", engine, asked[i], diff)
+		}
+	}
+	clickHouse := engines.RunEngine26(t)
+	for i, question := range sql["ClickHouse"] {
+		answer, err := clickHouse.Exec(t.Context(), question)
+		s.ok(err)
+		compare("ClickHouse", i, strings.Split(strings.ReplaceAll(strings.TrimSpace(answer), "\t", "|"), "\n"))
+	}
+	sql["Spark"] = sql["Spark"][:windows/10] // each takes seconds
+	for engine, reader := range map[string]engines.DeltaReader{"DuckDB": engines.DuckDB, "Spark": engines.Spark} {
+		answers, err := reader.Query(t.Context(), t.TempDir(), nil, sql[engine]...)
+		engines.Need(t, err)
+		for i, answer := range answers {
+			var rows []string
+			for _, row := range answer.Rows {
+				rows = append(rows, strings.Join(row, "|"))
+			}
+			compare(engine, i, rows)
+		}
+	}
+}
+
+// present returns the files of the tree, by name.
+func (s *treeSite) present() (all []string) {
+	s.Helper()
+	s.ok(filepath.WalkDir(s.tree, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all = append(all, strings.TrimPrefix(path, s.tree))
+		}
+		return err
+	}))
+	return all
+}
+
+// TestTreeAgain: an export again writes the days that changed alone, a closed epoch is written whole, two runs do not
+// work at once, and no file is left that no manifest names.
+func TestTreeAgain(t *testing.T) {
+	s := newTreeSite(t)
+	s.both()
+	before := s.present()
+	s.both()
+	if diff := gocmp.Diff(before, s.present()); diff != "" {
+		t.Errorf("without a change: %s", diff)
+	}
+	changed := s.first + 40
+	s.add(changed)
+	s.both()
+	after := s.present()
+	for _, file := range after {
+		if !slices.Contains(before, file) && !strings.Contains(file, changed.String()) {
+			t.Errorf("written again: %s", file)
+		}
+	}
+	if len(after) != len(before) || slices.Equal(after, before) {
+		t.Errorf("%d files, %d before", len(after), len(before))
+	}
+	release, err := s.store.LockExport()
+	s.ok(err)
+	if err := s.export(s.first, s.first+1); !errors.Is(err, ErrLocked) {
+		t.Errorf("beside another: %v", err)
+	}
+	s.ok(release())
+	s.ok(s.store.CloseEpoch(t.Context(), "prj_site", facts.EpochOf(changed)))
+	s.ok(s.export(s.first, s.first+1)) // of another epoch
+	for _, file := range after {
+		if strings.Contains(file, "epoch=2026-09/n=") && slices.Contains(s.present(), file) {
+			t.Errorf("of the former numbering: %s", file)
+		}
+	}
+	if len(s.present()) != len(after) {
+		t.Errorf("%d files, %d before the epoch was closed", len(s.present()), len(after))
+	}
+}
+
+// failing is a store of which only so many changes succeed.
+type failing struct {
+	filestore.Store
+	left int
+}
+
+var errKilled = errors.New("killed")
+
+func (f *failing) Publish(ctx context.Context, staged, name string) error {
+	if f.left--; f.left < 0 {
+		return errKilled
+	}
+	return f.Store.Publish(ctx, staged, name)
+}
+
+func (f *failing) Remove(ctx context.Context, name string) error {
+	if f.left--; f.left < 0 {
+		return errKilled
+	}
+	return f.Store.Remove(ctx, name)
+}
+
+// TestTreeKilled: wherever a run ends, the manifest names whole files of one numbering, with the numbers of before or
+// after it; the next run completes it.
+func TestTreeKilled(t *testing.T) {
+	s := newTreeSite(t)
+	month := facts.EpochOf(s.first + 40)
+	w := analytics.Window{From: month.From(), To: month.From() + 5}
+	s.ok(s.export(w.From, w.To))
+	s.ok(s.store.CloseEpoch(t.Context(), "prj_site", month))
+	former, _ := s.files(w)
+	place, err := filestore.New(s.tree)
+	s.ok(err)
+	for changes := 0; ; changes++ {
+		run := tree{store: s.store, to: &failing{place, changes}, project: "prj_site"}
+		err := run.write(t.Context(), month, w)
+		named, _ := s.files(w)
+		if len(named) != len(former) {
+			t.Fatalf("after %d changes: %d files, want %d", changes, len(named), len(former))
+		}
+		if err == nil {
+			if slices.Equal(named, former) || changes < 5 {
+				t.Errorf("%d changes sufficed", changes)
+			}
+			break
+		}
+		if !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range s.present() {
+		if strings.HasSuffix(filepath.Dir(former[0]), filepath.Dir(file)) {
+			t.Errorf("left: %s", file)
+		}
+	}
+}
