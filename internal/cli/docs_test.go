@@ -32,8 +32,8 @@ const (
 // copyable are the languages of blocks that people copy.
 var copyable = []string{"sh", "bash", "console", "cron", "ini", "yaml", "promql", "sql", "python"}
 
-// ownMarks begin marks of other tests, which find their blocks by them: those of
-// deploy, of sinks/clickhouse and dashboards, and of internal/site/logs.
+// ownMarks begin marks of other tests, which find their blocks by them: the tests of deploy, sinks/clickhouse, dashboards
+// and internal/site/logs.
 var ownMarks = []string{"values:", "grants to", "logs:"}
 
 // docBlock is a fenced block of a page.

@@ -78,8 +78,8 @@ func (w *torturedRunner) clocked(life int) place {
 	return place{w.dir, append(slices.Clip(w.env), "CLOCK_AHEAD="+ahead.String())}
 }
 
-// TestCostOfAnAgent: what an agent in the jail of a site reports is what the dashboard shows as the cost of the
-// merged change: through the job, the journal of another docgauge, the pull request and Prometheus.
+// TestCostOfAnAgent: the dashboard shows what an agent in the jail of a site reports as the cost of the merged
+// change: through the job, the journal of another docgauge, the pull request and Prometheus.
 func TestCostOfAnAgent(t *testing.T) {
 	w := newTorturedRunner(t)
 	site := w.serve(t, "site", "serve")
@@ -107,7 +107,7 @@ func TestCostOfAnAgent(t *testing.T) {
 	w.nothingRuns(0)
 }
 
-// torturedRunner is a site serve with its repository, its code host and what it was told.
+// torturedRunner is a site serve with its repository and its code host, and with the prompts that it accepted.
 type torturedRunner struct {
 	place
 	t      *testing.T
@@ -263,7 +263,8 @@ func (w *torturedRunner) count(jobs map[string]runner.Job, status runner.Status)
 	return n
 }
 
-// compare compares the jobs, their branches and pull requests, and what is left, with what was accepted.
+// compare compares the accepted jobs with the jobs, branches and pull requests, and with everything else that is
+// left.
 func (w *torturedRunner) compare(ended map[string]runner.Job) {
 	t, accepted := w.t, w.journal()
 	for id, prompts := range w.prompts {
@@ -294,7 +295,7 @@ func (w *torturedRunner) compare(ended map[string]runner.Job) {
 			t.Errorf("job %s: %q is %s, want %s", id, prompts, job.Status, want)
 		}
 		if job.Cost != nil {
-			// The stand-in has one session a job; what it reports of a resumed one includes what it reported before.
+			// The stand-in has one session a job; the cost of a resumed session includes what it reported before.
 			w.priced++
 			if *job.Cost != 0.25 {
 				t.Errorf("job %s: %q cost %v", id, prompts, *job.Cost)

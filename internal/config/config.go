@@ -48,8 +48,8 @@ const (
 	NeedNothing  Need = 0
 )
 
-// Load returns the settings; it changes nothing. The error is of type [Problems], and names the
-// file and line, or the flag, of each value.
+// Load returns the settings; it changes nothing. The error has the type [Problems], and names the file and line, or
+// the flag, of each value.
 func (s *Source) Load(n Need, now time.Time) (Config, error) {
 	c := Config{Warnings: slices.Clone(s.Warnings), SecretFiles: map[string]string{}}
 	p := slices.Clone(s.Problems)

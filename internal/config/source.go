@@ -22,7 +22,7 @@ import (
 type Source struct {
 	// File is the file; the zero value for none.
 	File EnvFile
-	// Problems are those of the file itself; each begins with the file and the line.
+	// Problems are the problems of the file itself; each begins with the file and the line.
 	Problems Problems
 	// Warnings are about settings of the file that work but should be changed.
 	Warnings []string
@@ -198,8 +198,7 @@ func (s *Source) checkNames(p *Problems) {
 	}
 }
 
-// Export makes the variables of libraries those of this process, because libraries read them only
-// there.
+// Export sets the variables of libraries in the environment of this process, because libraries read them only there.
 func (s *Source) Export() error {
 	keys := slices.Collect(maps.Keys(environ()))
 	for _, l := range s.lines {
@@ -215,8 +214,8 @@ func (s *Source) Export() error {
 	return errors.Join(errs...)
 }
 
-// Reload reads the file again, below the same environment and flags, for a running process with
-// the settings of former. After an error, which is of type [Problems], they stay.
+// Reload reads the file again, below the same environment and flags, for a running process with the settings of
+// former. After an error, which has the type [Problems], they stay.
 func (s *Source) Reload(n Need, now time.Time, former Config) (*Source, Config, error) {
 	next := ReadSource(s.File, s.flags)
 	next.environ = s.environ
@@ -269,9 +268,8 @@ type Setting struct {
 	Line   int    `json:"line,omitempty"`
 }
 
-// Explain returns every setting in effect with its source, in the order of [Variables], then
-// variables of libraries that are set. The error is that of Load; the settings are there with an
-// error, too.
+// Explain returns every setting in effect with its source, in the order of [Variables], then variables of libraries
+// that are set. The error is the error of Load; the settings are returned with an error, too.
 func (s *Source) Explain(n Need, now time.Time) ([]Setting, Config, error) {
 	c, err := s.Load(n, now)
 	all := slices.Clone(Variables())

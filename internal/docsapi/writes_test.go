@@ -458,8 +458,8 @@ func TestWriteGivenUpThenConnected(t *testing.T) {
 	}
 }
 
-// TestWriteCancelIsNeverInDoubt lets the cancellation race with the connection:
-// what the client says agrees with what the service saw.
+// TestWriteCancelIsNeverInDoubt lets the cancellation race with the connection: the client's report agrees with what
+// the service saw.
 func TestWriteCancelIsNeverInDoubt(t *testing.T) {
 	fates := map[string]int{}
 	for i := range 300 {

@@ -23,7 +23,7 @@ type service struct {
 	answersAs func(call, id string) string
 	// links are the pull requests of some jobs, by prompt, as the service spells them.
 	links map[string]string
-	// status, if not empty, is that of every job.
+	// status, if not empty, is the status of every job.
 	status string
 	// costs, if not nil, returns what a job has cost so far.
 	costs func(*remote) docsapi.JobCost

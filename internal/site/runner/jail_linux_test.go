@@ -43,7 +43,7 @@ func TestJailKeeps(t *testing.T) {
 	host, err := net.Listen("unix", filepath.Join(state, "host.sock"))
 	check(t, err)
 	defer host.Close()
-	abstract, err := net.Listen("unix", "@docgauge-test-"+filepath.Base(state))
+	abstract, err := net.Listen("unix", fmt.Sprintf("@docgauge-test-%d", os.Getpid()))
 	check(t, err)
 	defer abstract.Close()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
