@@ -17,6 +17,8 @@ type preset struct {
 	// command edits files. RESUME in it becomes resume for a follow-up, whose SESSION becomes that of the
 	// instruction before. In a jail, jailed takes the place of command, if there is one.
 	command, jailed, resume string
+	// gateway is run before the command if $AGENT_URL, the URL of a Gateway, is set.
+	gateway string
 	// read takes over one JSON object of the output. What it does not know it ignores.
 	read func(h *heard, object []byte, stderr bool)
 	// costOfSession and tokensOfSession: in a session that was resumed, these include what was reported
@@ -43,15 +45,24 @@ var presets = map[string]preset{
 	"claude": {
 		command: "exec claude -p --output-format json --permission-mode acceptEdits RESUME",
 		resume:  "--resume SESSION", read: readClaude, costOfSession: true,
+		gateway: `export ANTHROPIC_BASE_URL="$AGENT_URL"
+[ "$ANTHROPIC_API_KEY$ANTHROPIC_AUTH_TOKEN" ] || export ANTHROPIC_API_KEY=none`,
 	},
 	"codex": {
-		command: "exec codex exec --json --sandbox workspace-write RESUME -",
-		jailed:  "exec codex exec --json --sandbox danger-full-access RESUME -",
+		command: "exec codex exec \"$@\" --json --sandbox workspace-write RESUME -",
+		jailed:  "exec codex exec \"$@\" --json --sandbox danger-full-access RESUME -",
 		resume:  "resume SESSION", read: readCodex, tokensOfSession: true,
+		gateway: `key=${CODEX_API_KEY:+CODEX_API_KEY} key=${key:-${OPENAI_API_KEY:+OPENAI_API_KEY}}
+set -- -c model_provider=gateway -c model_providers.gateway.name=gateway \
+	-c "model_providers.gateway.base_url=$AGENT_URL/v1" ${key:+-c "model_providers.gateway.env_key=$key"}`,
 	},
 	"gemini": {
 		command: "exec env GEMINI_CLI_TRUST_WORKSPACE=true gemini --output-format json --approval-mode auto_edit RESUME",
 		resume:  "--resume SESSION", read: readGemini,
+		gateway: `export GOOGLE_GEMINI_BASE_URL="$AGENT_URL" GEMINI_API_KEY="${GEMINI_API_KEY:-none}"
+mkdir -p "$HOME/.gemini" # whose settings say that the key is for Gemini's API: otherwise it refuses the URL
+[ -e "$HOME/.gemini/settings.json" ] ||
+	echo '{"security":{"auth":{"selectedType":"gemini-api-key"}}}' >"$HOME/.gemini/settings.json"`,
 	},
 }
 
@@ -67,7 +78,8 @@ func (p preset) commandLine(jailed bool, session *session) string {
 	if session != nil {
 		resume = strings.ReplaceAll(p.resume, "SESSION", session.ID)
 	}
-	return strings.TrimSpace(strings.ReplaceAll(command, "RESUME", resume))
+	return `if [ "$` + gatewayVariable + `" ]; then ` + p.gateway + "\nfi\n" +
+		strings.TrimSpace(strings.ReplaceAll(command, "RESUME", resume))
 }
 
 // heard is what an agent has said so far.

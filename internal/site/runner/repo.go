@@ -62,6 +62,8 @@ type RepoOptions struct {
 	// a Jail. Without, HOME is the one of this process.
 	OwnHome bool
 	Jail    *Jail // confines command and check; nil = not at all
+	// Gateway is a service of models that the command reaches besides the hosts of the jail; nil = none.
+	Gateway *Gateway
 	// Allow permits changes that are refused otherwise: some of [Allowed]. Refuse are patterns (CheckPattern) of
 	// more files whose changes are refused.
 	Allow, Refuse []string

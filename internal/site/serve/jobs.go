@@ -185,6 +185,9 @@ func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(n
 		version, err := runner.Version(ctx, name, jail, filepath.Join(dir, "agent"))
 		found("agent", name+": "+version, err)
 	}
+	if r.gateway != nil {
+		found("gateway", r.gateway.String()+": answers", r.gateway.Try(ctx))
+	}
 	for project, o := range r.repos {
 		o.Jail = jail
 		if jailErr != nil {
