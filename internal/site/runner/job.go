@@ -107,6 +107,10 @@ type Report struct {
 	Cost    *float64 `json:"cost,omitempty"`    // in US dollars
 	Tokens  *int64   `json:"tokens,omitempty"`  // read and written
 	Session *session `json:"session,omitempty"` // that the next instruction can continue
+	Said    string   `json:"said,omitempty"`    // its last message, without secrets
+	// Denied are tools that the agent wanted and may not use, Refused hosts.
+	Denied  []string `json:"denied,omitempty"`
+	Refused []string `json:"refused,omitempty"`
 }
 
 // session is one of an agent, with the cost and the tokens that the agent last reported of it.
