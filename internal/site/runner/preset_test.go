@@ -361,3 +361,17 @@ func FuzzObjects(f *testing.F) {
 		}
 	})
 }
+
+func TestCheckAccess(t *testing.T) {
+	for _, tc := range []struct{ preset, env, hosts, want string }{
+		{"claude", "ANTHROPIC_API_KEY", "api.anthropic.com", ""}, {"claude", "ANTHROPIC_API_KEY", "*.anthropic.com", ""},
+		{"claude", "CLAUDE_CODE_USE_BEDROCK", "bedrock-runtime.eu-west-1.amazonaws.com", ""},
+		{"claude", "ANTHROPIC_API_KEY", "example.com", "needs api.anthropic.com"},
+		{"codex", "OPENAI_API_KEY", "api.openai.com", "want CODEX_API_KEY"}, {"gemini", "GEMINI_API_KEY", "", "needs gen"},
+	} {
+		err := CheckAccess(tc.preset, []string{"X", tc.env}, strings.Fields(tc.hosts), true)
+		if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}

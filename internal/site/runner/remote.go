@@ -2,8 +2,10 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -38,9 +40,27 @@ func (r *Repo) push(ctx context.Context, branch string) error {
 	if err != nil {
 		return err
 	}
+	return r.pushTo(ctx, ref, commit)
+}
+
+// tryPush asks the remote for the push of a new branch that does not take place.
+func (r *Repo) tryPush(ctx context.Context) error {
+	commit, err := r.baseCommit(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.pushTo(ctx, "refs/heads/"+BranchPrefix+"check-"+strings.ToLower(rand.Text()[:8]), commit, "--dry-run")
+	if err != nil {
+		err = fmt.Errorf("cannot push a branch; want a token (DOCGAUGE_SITE_TOKEN), or an SSH key, that may write: %w", err)
+	}
+	return err
+}
+
+// pushTo pushes a commit to a ref of the remote.
+func (r *Repo) pushTo(ctx context.Context, ref, commit string, options ...string) error {
 	return r.at().At(ctx, ref, commit, func(g git.Client) error {
-		_, err := g.Run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify",
-			"--", r.remote, ref+":"+ref)
+		_, err := g.Run(ctx, slices.Concat([]string{"push", "--quiet", "--no-follow-tags", "--recurse-submodules=no",
+			"--no-verify"}, options, []string{"--", r.remote, ref + ":" + ref})...)
 		return err
 	})
 }

@@ -310,7 +310,7 @@ func (r *Repo) Source() Source {
 	return Source{repository, cmp.Or(r.base, "HEAD")}
 }
 
-// Check tries what jobs need, without one: it fetches a URL, and asks for the rights of the token.
+// Check tries what jobs need, without one: it fetches a URL, asks for the rights of the token, and tries a push.
 func (r *Repo) Check(ctx context.Context) error {
 	err := r.fetchBase(ctx)
 	if err == nil {
@@ -318,6 +318,9 @@ func (r *Repo) Check(ctx context.Context) error {
 	}
 	if err == nil && r.host != nil {
 		err = r.host.Check(ctx)
+	}
+	if err == nil && r.remote != "" { // the rights that hosts tell are the account's, not the token's
+		err = r.tryPush(ctx)
 	}
 	return err
 }

@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -192,6 +194,14 @@ func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(n
 	if name := r.settings.Agent; jailErr == nil && name != "command" {
 		version, err := runner.Version(ctx, name, jail, filepath.Join(dir, "agent"))
 		found("agent", name+": "+version, err)
+	}
+	if name := r.settings.Agent; r.gateway == nil && name != "command" {
+		var env []string
+		for _, variable := range format.List(r.settings.Env) {
+			env = append(env, strings.TrimPrefix(variable, "+"))
+		}
+		err := runner.CheckAccess(name, env, r.hosts, r.settings.Jail != "none")
+		found("model", name+": has a key, and reaches its service", err)
 	}
 	if r.gateway != nil {
 		found("gateway", r.gateway.String()+": answers", r.gateway.Try(ctx))
