@@ -29,7 +29,7 @@ type preset struct {
 	costOfSession, tokensOfSession bool
 }
 
-// presets are made after the agents' sources and documentation; no agent was run with them.
+// presets are made after the agents' sources and documentation; TestRealAgents runs the agents with them.
 //
 //   - claude: a prompt on standard input, --permission-mode and --resume are in the reference of the command
 //     line (code.claude.com/docs/en/cli-reference). total_cost_usd is that of the process
