@@ -28,6 +28,7 @@ type Source struct {
 	Warnings []string
 
 	lines   []envLine
+	agents  string // the names of agents' variables
 	flags   map[string]Flag
 	environ map[string]string
 	dropped func(key string) bool // the variables that do not count; nil = none
@@ -63,7 +64,8 @@ func ReadSource(from EnvFile, flags map[string]Flag) *Source {
 		s.Problems.add("%s: %v%s", from.NamedBy, err, from.relative())
 	}
 	for _, l := range s.lines {
-		if file.WorldReadable() && isSecret(l.key) && l.value != "" {
+		agents, _ := s.agentVariable(l.key)
+		if file.WorldReadable() && (isSecret(l.key) || agents) && l.value != "" {
 			s.Warnings = append(s.Warnings, fmt.Sprintf(
 				"%s:%d: %s: every user of this machine can read the file (mode %04o): chmod 600 %s",
 				path, l.number, l.key, file.Mode, path))
@@ -279,7 +281,9 @@ func (s *Source) Explain(n Need, now time.Time) ([]Setting, Config, error) {
 	}
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		if libraryKeys.MatchString(key) {
+		if secret, agents := s.agentVariable(key); agents {
+			all = append(all, Variable{Name: key, Group: "Agents", Secret: secret})
+		} else if libraryKeys.MatchString(key) {
 			all = append(all, Variable{Name: key, Group: "Libraries", Secret: isSecret(key)})
 		}
 	}

@@ -100,7 +100,9 @@ func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Chang
 		describe(&job, got)
 		job.PRLink = cmp.Or(p.pullLink(got.PRLink), job.PRLink)
 		job.Reason, job.Missing = "", time.Time{}
-		job.State, change.Cause = p.stateOf(&job, got, change.At)
+		if job.State, change.Cause = p.stateOf(&job, got, change.At); job.State == journal.Failed {
+			job.Reason = got.Failure
+		}
 		if problem := got.Cost.Problem; job.State.Ended() && problem != "" {
 			change.Cause += "; ignored an invalid value of the service: " + problem
 			p.q.opt.Logger.Warn("cost of agent job ignored", "prompt", job.Prompt, "job_id", job.JobID, "reason", problem)

@@ -181,7 +181,7 @@ func (p *pass) send(
 			o.err = fmt.Errorf("the message was for job %s, and the service answered with job %s", job.JobID, o.got.ID)
 		}
 	} else {
-		o.got, o.err = q.client.CreateJob(ctx, job.Project, text)
+		o.got, o.err = q.client.CreateJob(ctx, job.Project, text, job.Title)
 	}
 	o.stopped = ctx.Err() != nil && !isAnswered(o.err)
 	log := q.opt.Logger.With("prompt", job.Prompt, "project", job.Project, "job", job.Seq, "try", job.Try, "what", what)

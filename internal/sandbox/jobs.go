@@ -15,8 +15,8 @@ import (
 // between.
 type jobAPI struct{ *Sandbox }
 
-func (s jobAPI) Create(c *api.Call, prompt string) (any, error) {
-	return s.accept(c, func() (runner.Job, error) { return s.jobs.Create(c.Project, prompt) })
+func (s jobAPI) Create(c *api.Call, prompt, title string) (any, error) {
+	return s.accept(c, func() (runner.Job, error) { return s.jobs.Create(c.Project, prompt, title) })
 }
 
 func (s jobAPI) Message(c *api.Call, id, prompt string) (any, error) {

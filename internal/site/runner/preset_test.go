@@ -100,7 +100,7 @@ func TestReports(t *testing.T) {
 						t.Errorf("%s, %s: keeps %d bytes of %d", preset, form, kept, len(files[name]))
 					}
 				}
-				r, ended := l.report(nil)
+				r, ended := l.report(nil, nil)
 				if got := said(r); got != want.said || !errors.Is(ended, want.ended) {
 					t.Errorf("%s, %s, %d bytes at once: %s %v, want %s %v", preset, form, size, got, ended, want.said, want.ended)
 				}
@@ -141,7 +141,7 @@ func TestResumedReports(t *testing.T) {
 	} {
 		l := &listener{preset: presets[tc.preset]}
 		l.heard = heard{session: "session", cost: &tc.cost, tokens: &tc.tokens, ended: true}
-		r, ended := l.report(&tc.before)
+		r, ended := l.report(&tc.before, nil)
 		if got := said(r); got != tc.want || ended != nil || *r.Session.Cost != tc.cost || *r.Session.Tokens != tc.tokens {
 			t.Errorf("%s %+v: %s %v %+v, want %s", tc.preset, tc.before, got, ended, r.Session, tc.want)
 		}
@@ -188,6 +188,14 @@ func testPreset(t *testing.T, preset, repo string, r *Repo) {
 	if len(lines) != 3 || strings.Contains(lines[0], "resume") || !strings.Contains(lines[1], "resume "+session) ||
 		strings.Contains(lines[1], "danger-full-access") != (preset == "codex" && r.options.Jail != nil) {
 		t.Errorf("arguments: %s", arguments)
+	}
+
+	// In a jail, and only there, the agent trusts the workspace.
+	for name, file := range map[string]string{"claude": ".claude.json", "codex": ".codex/config.toml"} {
+		text, _ := os.ReadFile(filepath.Join(r.place(first).home(), file))
+		if trusted := strings.Contains(string(text), `"/workspace"`); trusted != (name == preset && r.options.Jail != nil) {
+			t.Errorf("%s: %s: %s", preset, file, text)
+		}
 	}
 
 	// Errors, whatever the exit code; a change counts nevertheless.
@@ -309,7 +317,7 @@ func TestHomes(t *testing.T) {
 		{"job_1", false, "job_1"}, {"job_2", false, "job_1 job_2"}, {"job_1", true, "job_1 job_2"},
 		{"job_3", false, "job_1 job_3"}, {"job_2", false, "job_2 job_3"}, {"job_3", true, "job_2 job_3"},
 	} {
-		task := Task{Job: step.job, Prompt: "x", Session: &session{ID: "before", Cost: new(0.25)}}
+		task := Task{Job: step.job, Prompt: "x", Session: &session{Agent: "claude", ID: "before", Cost: new(0.25)}}
 		result, err := r.Edit(t.Context(), task)
 		check(t, err)
 		cost := map[bool]float64{true: 0.75, false: 1}[step.resumed]

@@ -30,24 +30,33 @@ func (r *Repo) at() git.Remote {
 	return git.Remote{Client: r.git, Temp: r.dir, URL: r.remote, Login: r.login}
 }
 
-// push brings branch to the remote, never by force: it is an error if commits of others are in
-// the way.
-func (r *Repo) push(ctx context.Context, branch string) error {
-	ref := "refs/heads/" + branch
+// push brings the branch of a change to the remote. It is an error if commits of others are in the way; a branch that
+// is still where it was merged is replaced.
+func (r *Repo) push(ctx context.Context, c Change) error {
+	ref := "refs/heads/" + c.Branch
 	commit, err := r.refCommit(ctx, ref)
 	if err != nil {
 		return err
 	}
 	return r.at().At(ctx, ref, commit, func(g git.Client) error {
-		_, err := g.Run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify",
-			"--", r.remote, ref+":"+ref)
+		args := []string{"push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify"}
+		if c.Merged != "" {
+			at, err := g.Run(ctx, "ls-remote", "--", r.remote, ref)
+			if err != nil {
+				return err
+			}
+			if at, _, _ = strings.Cut(at, "\t"); at == c.Merged {
+				args = append(args, "--force-with-lease="+ref+":"+c.Merged)
+			}
+		}
+		_, err := g.Run(ctx, append(args, "--", r.remote, ref+":"+ref)...)
 		return err
 	})
 }
 
-// catchUp returns the newest commit of a branch that is at commit here, with those that others pushed.
-func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, error) {
-	known := commit
+// catchUp returns the newest commit of the branch of c, with those that others pushed.
+func (r *Repo) catchUp(ctx context.Context, c Change) (string, error) {
+	branch, commit, known := c.Branch, c.Head, c.Head
 	if _, err := r.git.Run(ctx, "cat-file", "-e", commit); git.ExitCode(err) > 0 {
 		known = "" // the repository was damaged, and made again
 	}
@@ -62,7 +71,7 @@ func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, erro
 		}
 		return commit, nil // merged and deleted: the push creates it again
 	}
-	if err != nil {
+	if err != nil || fetched == c.Merged {
 		return commit, err
 	}
 	if _, err = r.git.Run(ctx, "merge-base", "--is-ancestor", fetched, commit); git.ExitCode(err) == 1 {
@@ -73,6 +82,45 @@ func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, erro
 		return commit, fmt.Errorf("branch %s: was rewritten on the remote; want commits on top of it", branch)
 	}
 	return commit, err
+}
+
+// refresh returns c on the newest base: begun anew there after its pull request was merged, else with the base merged
+// into it, unless they conflict or git is older than 2.38.
+func (r *Repo) refresh(ctx context.Context, t Task, c Change) (Change, error) {
+	base, err := r.baseCommit(ctx)
+	if err != nil || base == c.Base {
+		return c, err
+	}
+	anew := Change{Branch: c.Branch, Base: base, Head: base, Merged: c.Head}
+	if c.isEmpty() {
+		return Change{Branch: c.Branch, Base: base, Head: base}, nil
+	}
+	if _, err := r.git.Run(ctx, "merge-base", "--is-ancestor", c.Head, base); git.ExitCode(err) != 1 {
+		return anew, err
+	}
+	if r.host != nil {
+		merged, err := r.host.Merged(ctx, codehost.Proposal{Branch: c.Branch, Since: t.Created.Add(-clockSkew)})
+		if err != nil || merged {
+			return anew, err
+		}
+	}
+	if _, err := r.git.Run(ctx, "merge-base", "--is-ancestor", base, c.Head); git.ExitCode(err) != 1 {
+		c.Base = base // people merged it
+		return c, err
+	}
+	var tree string
+	err = r.at().At(ctx, "", "", func(g git.Client) (err error) { // without programs that a configuration names
+		tree, err = g.Run(ctx, "merge-tree", "--write-tree", "--no-messages", c.Head, base)
+		return err
+	})
+	if git.ExitCode(err) > 0 {
+		return c, nil
+	}
+	if err == nil {
+		c.Head, err = r.commit(ctx, "Merge "+r.Source().Ref+"\n\nDocgauge-Job: "+t.Job+"\n", tree, c.Head, base)
+		c.Base = base
+	}
+	return c, err
 }
 
 // fetchBase brings the base branch of the URL here, if there is one.
