@@ -42,7 +42,7 @@ func TestBoards(t *testing.T) {
 			t.Errorf("%q: uid %q, title %q: not a name, there twice, or not the file's", files, d.UID, d.Title)
 		}
 		names[d.UID], names[d.Title] = true, true
-		// Schema 39 is that of Grafana 10.4, the oldest that docs/grafana.md names.
+		// Schema 39 belongs to Grafana 10.4, the oldest version that docs/grafana.md names.
 		if d.Description == "" || d.SchemaVersion != 39 || d.Timezone != "utc" || d.WeekStart != "monday" ||
 			d.Refresh != "1m" || d.GraphTooltip != 1 || !slices.Equal(d.Tags, []string{"docgauge"}) {
 			t.Errorf("%s: want a description, the tag docgauge and the schema, times, refresh and tooltip of the "+

@@ -39,8 +39,8 @@ func TestPromQL(t *testing.T) {
 	t.Run("past", func(t *testing.T) { testPast(t, server, at) })
 }
 
-// labelValues are the values of labels. That of pr_link depends on the prompt, and other labels
-// have one.
+// labelValues are the values of labels. The value of pr_link depends on the prompt. Any other label without an entry
+// has one value.
 var labelValues = map[string][]string{
 	"project": {"prj_a", "prj_b"}, "window": {"day", "week", "month"}, "audience": {"human", "ai"},
 	"agent": {"browser", "Claude-User", "curl"}, "class": {"answers"}, "report": {"visitors", "agents"},
@@ -63,8 +63,8 @@ type valueOf struct {
 	value  float64
 }
 
-// values are those of series by a regular expression, of which the first that matches
-// counts. A timestamp is so many seconds ago.
+// values are the values of series. The first regular expression that matches a series counts. A timestamp is a
+// number of seconds ago.
 var values = []valueOf{
 	{`^docgauge_site_visitors_dedup`, 101}, {`^docgauge_site_visitors.*human`, 80}, {`^docgauge_site_visitors.*ai`, 33},
 	{`^docgauge_previous.*dedup`, 84}, {`^docgauge_previous.*human`, 64}, {`^docgauge_previous.*ai`, 30},
@@ -110,8 +110,8 @@ func series(m exporter.Metric) []string {
 }
 
 // filled returns a server that holds every metric in each minute of the hour before at,
-// and what docgauge openmetrics writes also around the day before, once an hour. What is
-// counted, but for project prj_b, is one more at the end.
+// and what docgauge openmetrics writes also around the day before, once an hour. Counters, except for project prj_b,
+// grow by one at the end.
 func filled(t *testing.T, at time.Time) *engines.Prometheus {
 	t.Helper()
 	var b strings.Builder

@@ -245,9 +245,8 @@ func validator(t *testing.T) func(manifests string) (string, error) {
 const configMapLimit = 256 << 10
 
 // TestHelmArchive renders a packaged chart: it has every rule of this repository,
-// unchanged by the templates, whose language is that of the alerts' texts, and each
-// dashboard as a ConfigMap that Grafana's sidecar finds. A chart without its
-// symbolic links refuses to render them.
+// unchanged by the templates, which have the same language as the alerts' texts, and each dashboard as a ConfigMap
+// that Grafana's sidecar finds. A chart without its symbolic links refuses to render them.
 func TestHelmArchive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -333,7 +332,7 @@ func TestDocumentation(t *testing.T) {
 }
 
 // TestHelmRefuses: wrong values are refused before anything is installed, by a line that names
-// the place and the form. The schema says all of them at once: those of one run are set together.
+// the place and the form. The schema reports all wrong values at once: the values of a run are set together.
 func TestHelmRefuses(t *testing.T) {
 	type wrong struct{ run, values, set, want string }
 	runs := map[string][]wrong{}

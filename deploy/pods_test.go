@@ -109,7 +109,7 @@ func (p *runningPod) private(t *testing.T) {
 	}
 }
 
-// values are those of a release against a sandbox, with one prompt.
+// sandboxValues are the values of a release against a sandbox, with one prompt.
 func sandboxValues(t *testing.T) []string {
 	t.Helper()
 	s := engines.Sandbox(t, engines.Docgauge(t))

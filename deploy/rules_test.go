@@ -122,7 +122,7 @@ func known(all []rule) map[string][]string {
 	return out
 }
 
-// labels are those of the metrics that a query reads.
+// labels are the labels of the metrics that a query reads.
 func (q query) labels(metrics map[string][]string) (all []string) {
 	for _, name := range q.metrics {
 		all = append(all, metrics[name]...)

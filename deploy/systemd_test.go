@@ -40,7 +40,7 @@ func install(t *testing.T, root, program string) string {
 	return root
 }
 
-// settings are those of a name in a unit, in order.
+// settings are the values of a name in a unit, in order.
 func settings(t *testing.T, unit, name string) (found []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?m)^`+name+`=(.*)$`).FindAllStringSubmatch(read(t, "systemd/"+unit), -1) {
@@ -200,7 +200,7 @@ func testSite(t *testing.T, root string) {
 	}
 }
 
-// testInstances runs docgauge@.service twice at once, each with an environment and a state of its own.
+// testInstances runs docgauge@.service twice at once, each with a separate environment and state.
 func testInstances(t *testing.T, root string) {
 	states, credentials := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(credentials, "key"), "adm_of-the-test\n", 0o400)
@@ -276,9 +276,9 @@ func testEnvironment(t *testing.T, root string) {
 	}
 }
 
-// testPages runs the blocks of the pages, with the configuration that the first of them
-// makes; the lines of a crontab and what another user runs without any other variable.
-// The paths are those below root, and the service is a sandbox.
+// testPages runs the blocks of the pages, with the configuration that the first of them makes: the lines of a
+// crontab, and commands for other users without any other variable. The paths are below root, and the service is a
+// sandbox.
 func testPages(t *testing.T, root string) {
 	at := engines.Sandbox(t, engines.Docgauge(t))
 	names := below(root, at["DOCGAUGE_BASE_URL"], "http://pushgateway:9091", engines.RunPushgateway(t).URL,
@@ -332,7 +332,7 @@ func testPages(t *testing.T, root string) {
 // crontab finds the command of a line of a crontab.
 var crontab = regexp.MustCompile(`(?m)^[0-9*/]+ \S+ \S+ \S+ \S+  (.*)$`)
 
-// below makes the paths of the pages those below root, and their service that of a test.
+// below moves the paths of the pages below root, and replaces their service with the service of a test.
 func below(root, url string, more ...string) *strings.Replacer {
 	for _, dir := range []string{"/etc/docgauge", "/var/lib/", "/usr/share/docgauge", "/usr/local/bin/"} {
 		more = append(more, dir, root+dir)

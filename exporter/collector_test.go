@@ -182,7 +182,7 @@ func TestPaths(t *testing.T) {
 	want(t, s, series, "docgauge_page_visitors_deduplicated")
 }
 
-// Values that read alike when they are joined are of two series.
+// Values that read alike when they are joined belong to two series.
 func TestJoinedAlike(t *testing.T) {
 	s := view.Snapshot{Due: []view.Due{{Project: "a", Granularity: "bc"}, {Project: "ab", Granularity: "c"}}}
 	want(t, s, map[string]float64{

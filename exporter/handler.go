@@ -146,9 +146,8 @@ func (v *Values) Handler() http.Handler {
 	})
 }
 
-// answer returns the metrics that have one of names, or all without names, encoded, in
-// parts: those of the newest snapshot, then the live ones. Compressed they are one member of
-// gzip, because some clients stop after the first.
+// answer returns the metrics in names, or all if names is empty, encoded, in parts: the newest snapshot, then the
+// live metrics. Compressed they are one member of gzip, because some clients stop after the first.
 func (v *Values) answer(f expfmt.Format, gzip bool, names []string) ([][]byte, error) {
 	v.asked.LoadOrStore(f.FormatType(), nil)
 	var own page
@@ -210,7 +209,7 @@ func acceptsGzip(h http.Header) bool {
 // gzipHeader names no file, time or system.
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}
 
-// level is that of least effort that makes families as small as the default level.
+// level is the fastest level that makes families as small as the default level does.
 const level = 4
 
 // compressors are kept because each has most of a megabyte.

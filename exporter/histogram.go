@@ -37,7 +37,7 @@ func (m Metric) histogram(s *sample) *dto.Histogram {
 		native[i] = int64(n)
 		count += n
 	}
-	// The labels are added elsewhere. No error is possible: the count is that of the buckets.
+	// The labels are added elsewhere. No error is possible: count is the sum of the buckets.
 	constant := prometheus.MustNewConstNativeHistogram(prometheus.NewDesc(m.Name, m.Help, nil, nil),
 		count, s.value, native, nil, 0, schema, zeroThreshold, time.Time{})
 	var out dto.Metric

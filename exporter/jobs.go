@@ -35,10 +35,10 @@ var jobFamilies = []Metric{
 		})),
 	define(groupJobs, "agent_job_created_timestamp_seconds", typeGauge, "project prompt job_id",
 		"When the agent job was created,"+epoch,
-		ofJobs(func(j view.Job, emit emit) { emit.at(j.Created) })),
+		ofJobs(func(j view.Job, emit emit) { emit.timestamp(j.Created) })),
 	define(groupJobs, "agent_job_finished_timestamp_seconds", typeGauge, "project prompt job_id",
 		"When docgauge noticed the end of the agent job; absent before;"+epoch,
-		ofJobs(func(j view.Job, emit emit) { emit.at(j.Ended) })),
+		ofJobs(func(j view.Job, emit emit) { emit.timestamp(j.Ended) })),
 	define(groupJobs, "agent_jobs_finished_total", typeCounter, "project result",
 		"Agent jobs that ended, by result: pr (completed with a pull request), no_pr (without), failed, archived or "+
 			"lost."+kept,
@@ -57,7 +57,7 @@ var jobFamilies = []Metric{
 					oldest = j.Created
 				}
 			}
-			emit.at(oldest)
+			emit.timestamp(oldest)
 		})),
 	define(groupJobs, "agent_queue_paused", typeGauge, "reason",
 		"1 for the reason why no prompt is submitted, else 0."+cached,
@@ -136,7 +136,7 @@ var jobFamilies = []Metric{
 	define(groupJobs, "agent_pull_request_oldest_open_timestamp_seconds", typeGauge, "project",
 		"Since when the pull request that has waited longest waits, drafts included; absent if none waits or none "+
 			"is known;"+epoch,
-		ofReviews(func(r view.Review, emit emit) { emit.at(r.OldestOpen) })),
+		ofReviews(func(r view.Review, emit emit) { emit.timestamp(r.OldestOpen) })),
 	define(groupJobs, "agent_outcome_change_ratio", typeGauge, "project pr_link path audience bound",
 		"Change of the daily readers of a page after a merge, relative to the number expected without it: "+
 			"0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. An interval without 0 "+

@@ -10,8 +10,7 @@
 // The number of series is bounded by the configuration, however many windows the ledger has:
 // four for each project, at most 20 for each of its granularities, and three for each top page; with the
 // report agents, 81 more for each granularity.
-// With a queue there are those of each project and of its newest jobs, and three for each of
-// the newest effects.
+// A queue adds series for each project and for its newest jobs, and three for each of the newest effects.
 //
 // To add a metric, add an entry to one of the tables in visitors.go, pipeline.go and jobs.go,
 // with its definition and its values. This package does not make snapshots, decide when they
@@ -83,7 +82,7 @@ const (
 	groupBuild    = "build"
 )
 
-// What the help texts repeat.
+// Sentences that several help texts share.
 const (
 	cached   = " Cached; a scrape sends no request."
 	nonAdded = " Unique visitors must not be summed: not over paths, windows or audiences."
@@ -95,8 +94,8 @@ const (
 // series the first stays.
 type emit func(value float64, labels ...string)
 
-// at emits a time to the millisecond, and nothing for the zero time, which would read as 1970.
-func (e emit) at(t time.Time) {
+// timestamp emits a time to the millisecond, and nothing for the zero time, which would read as 1970.
+func (e emit) timestamp(t time.Time) {
 	if !t.IsZero() {
 		e(float64(t.UnixMilli()) / 1000)
 	}
@@ -121,8 +120,8 @@ func (e emit) with(labels ...string) emit {
 	return func(value float64, more ...string) { e(value, append(labels[:len(labels):len(labels)], more...)...) }
 }
 
-// forEach returns a function that makes a collector of what to collect of one item. The first
-// labels are those of the item.
+// forEach returns a function that turns a collector of one item into a collector of all items. The labels of the
+// item come first.
 func forEach[T any](
 	items func(*view.Snapshot) []T, labels func(T) []string,
 ) func(collect func(item T, emit emit)) collector {
@@ -169,8 +168,8 @@ func ofProjects(collect func(s *view.Snapshot, p view.Project, emit emit)) colle
 	}
 }
 
-// families holds all metrics except those of the Go runtime and the process, in the
-// order of the documentation; byName is the order in which they are shown.
+// families holds all metrics except the metrics of the Go runtime and the process, in the order of the
+// documentation; byName is the order in which they are shown.
 var (
 	families = slices.Concat(windowFamilies, reportFamilies, visitorFamilies, pipelineFamilies, apiFamilies,
 		jobFamilies, buildFamilies)
@@ -178,8 +177,8 @@ var (
 		func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
 )
 
-// Metrics returns every metric there is except those of the Go runtime and the
-// process, in the order of the documentation.
+// Metrics returns every metric except the metrics of the Go runtime and the process, in the order of the
+// documentation.
 func Metrics() []Metric { return slices.Clone(families) }
 
 // WindowMetrics returns the metrics whose values depend only on a complete window, so that
@@ -188,9 +187,9 @@ func WindowMetrics() []Metric { return slices.Concat(windowFamilies, reportFamil
 
 // Series yields the label values and the value of each series that one of [WindowMetrics] has
 // in a snapshot.
-func (m Metric) Series(of *view.Snapshot) iter.Seq2[[]string, float64] {
+func (m Metric) Series(snapshot *view.Snapshot) iter.Seq2[[]string, float64] {
 	return func(yield func([]string, float64) bool) {
-		for _, s := range m.samples(of) {
+		for _, s := range m.samples(snapshot) {
 			for i, value := range s.labels {
 				s.labels[i] = Label(value)
 			}

@@ -29,13 +29,13 @@ var pipelineFamilies = []Metric{
 		func(s *view.Snapshot, emit emit) { emit(0) }),
 	define(groupPipeline, "export_last_start_timestamp_seconds", typeGauge, "",
 		"When the last export run started,"+epoch,
-		func(s *view.Snapshot, emit emit) { emit.at(s.LastStart) }),
+		func(s *view.Snapshot, emit emit) { emit.timestamp(s.LastStart) }),
 	define(groupPipeline, "export_last_success_timestamp_seconds", typeGauge, "",
 		"When an export run last ended with success or deferred by the budget,"+epoch,
-		func(s *view.Snapshot, emit emit) { emit.at(s.LastSuccess) }),
+		func(s *view.Snapshot, emit emit) { emit.timestamp(s.LastSuccess) }),
 	define(groupPipeline, "export_last_completion_timestamp_seconds", typeGauge, "",
 		"When an export run last ended, whatever its outcome,"+epoch,
-		func(s *view.Snapshot, emit emit) { emit.at(s.LastCompletion) }),
+		func(s *view.Snapshot, emit emit) { emit.timestamp(s.LastCompletion) }),
 	define(groupPipeline, "windows_due", typeGauge, "project window report reason",
 		"Complete windows that are due, by report (visitors or agents) and reason."+cached,
 		func(s *view.Snapshot, emit emit) {
@@ -64,7 +64,7 @@ var pipelineFamilies = []Metric{
 		})),
 	define(groupPipeline, "backlog_finish_timestamp_seconds", typeGauge, "",
 		"When the request budget will allow reading the last due window; absent if none is due;"+epoch,
-		func(s *view.Snapshot, emit emit) { emit.at(s.Finish) }),
+		func(s *view.Snapshot, emit emit) { emit.timestamp(s.Finish) }),
 	define(groupPipeline, "windows_committed_total", typeCounter, "project sink",
 		"Windows committed to a sink, each reading counted."+kept,
 		ofProjects(func(s *view.Snapshot, _ view.Project, emit emit) {
@@ -89,14 +89,14 @@ var pipelineFamilies = []Metric{
 		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
 	define(groupPipeline, "sink_last_commit_timestamp_seconds", typeGauge, "sink",
 		"When the sink last took a window,"+epoch,
-		ofSinks(func(k view.Sink, emit emit) { emit.at(k.LastCommit) })),
+		ofSinks(func(k view.Sink, emit emit) { emit.timestamp(k.LastCommit) })),
 	define(groupPipeline, "spool_windows", typeGauge, "sink",
 		"Sealed windows that wait in the spool for the sink; windows from before the sink was configured are not "+
 			"counted."+cached,
 		ofSinks(func(k view.Sink, emit emit) { emit(float64(k.Waiting)) })),
 	define(groupPipeline, "snapshot_timestamp_seconds", typeGauge, "",
 		"When the cached values were made,"+epoch,
-		func(s *view.Snapshot, emit emit) { emit.at(s.At) }),
+		func(s *view.Snapshot, emit emit) { emit.timestamp(s.At) }),
 }
 
 var apiFamilies = []Metric{
@@ -121,7 +121,7 @@ var apiFamilies = []Metric{
 		func(_ *view.Snapshot, emit emit) { emit(0) }),
 	define(groupAPI, "api_key_expiry_timestamp_seconds", typeGauge, "key",
 		"When the API key expires, if configured,"+epoch,
-		ofKeys(func(k view.Key, emit emit) { emit.at(k.Expires) })),
+		ofKeys(func(k view.Key, emit emit) { emit.timestamp(k.Expires) })),
 	define(groupAPI, "api_key_rejected", typeGauge, "key",
 		"1 if the API refused the key (401, 403), not only for some projects or reports, else 0."+cached,
 		ofKeys(func(k view.Key, emit emit) { emit.flag(k.Rejected) })),
@@ -146,7 +146,7 @@ var buildFamilies = []Metric{
 		"When serve last accepted its settings,"+epoch,
 		func(s *view.Snapshot, emit emit) {
 			if s.Reload != nil {
-				emit.at(s.Reload.LastSuccess)
+				emit.timestamp(s.Reload.LastSuccess)
 			}
 		}),
 }

@@ -31,10 +31,9 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// Push replaces the metrics of docgauge in a group of the Pushgateway at address (see
-// [ParsePushURL]) with those of s: families without a series in s go away too, except
-// the last success, which only a success replaces. Other families in the group stay.
-// An error names the host, never the credentials.
+// Push replaces the metrics of docgauge in a group of the Pushgateway at address (see [ParsePushURL]) with the
+// metrics of s: families without a series in s go away too, except the last success, which only a success replaces.
+// Other families in the group stay. An error names the host, never the credentials.
 func Push(ctx context.Context, address string, s view.Snapshot) error {
 	group, err := parsePushURL(address)
 	if err != nil {
@@ -51,8 +50,8 @@ func Push(ctx context.Context, address string, s view.Snapshot) error {
 	return nil
 }
 
-// CheckPushgateway asks the Pushgateway at address (see [ParsePushURL]) whether it is
-// ready, and pushes nothing. Errors are like those of [Push].
+// CheckPushgateway asks the Pushgateway at address (see [ParsePushURL]) whether it is ready, and pushes nothing.
+// [Push] describes the errors.
 func CheckPushgateway(ctx context.Context, address string) error {
 	group, err := parsePushURL(address)
 	if err != nil {

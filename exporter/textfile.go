@@ -35,8 +35,8 @@ func WriteTextfile(path string, s view.Snapshot) error {
 	return nil
 }
 
-// TryTextfile checks that [WriteTextfile] can write to path, without changing the file.
-// Errors are like those of WriteTextfile.
+// TryTextfile checks that [WriteTextfile] can write to path, without changing the file. It returns the errors that
+// WriteTextfile would return.
 func TryTextfile(path string) error {
 	if err := checkTextfile(path); err != nil {
 		return err

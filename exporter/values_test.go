@@ -221,8 +221,8 @@ func (s *stuck) Write([]byte) (int, error) {
 	return 0, errors.New("gone")
 }
 
-// TestReloaded: how a reload went is shown at once, beside values that stay, and in every
-// snapshot after it; what was refused leaves the time of the last success.
+// TestReloaded: the result of a reload is shown at once, beside values that stay, and in every snapshot after it; a
+// refused reload leaves the time of the last success.
 func TestReloaded(t *testing.T) {
 	v := publish(rich())
 	shown := func(successful, at float64) {

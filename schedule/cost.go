@@ -93,20 +93,20 @@ func NewSizes(perPage map[Source]int) *Sizes {
 func (s *Sizes) Learn(k analytics.Key, rows int64) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := SeriesOf(k)
-	s.known[of.Source] = true
+	series := SeriesOf(k)
+	s.known[series.Source] = true
 	if rows < 0 {
 		return false
 	}
 	delete(s.begun, k)
-	s.most[of] = max(s.most[of], rows)
-	at, known := s.find(of, k.Window)
+	s.most[series] = max(s.most[series], rows)
+	at, known := s.find(series, k.Window)
 	if known {
-		s.rows[of][at].rows = rows
+		s.rows[series][at].rows = rows
 		return false
 	}
-	s.rows[of] = slices.Insert(s.rows[of], at, sized{k.Window, rows})
-	return len(s.rows[of]) == 1
+	s.rows[series] = slices.Insert(s.rows[series], at, sized{k.Window, rows})
+	return len(s.rows[series]) == 1
 }
 
 func (s *Sizes) find(of Series, w analytics.Window) (at int, known bool) {
@@ -171,17 +171,17 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := SeriesOf(item.Key)
-	perPage := s.pageRows(of.Source)
-	at, own := s.find(of, item.Window)
-	known := s.rows[of]
+	series := SeriesOf(item.Key)
+	perPage := s.pageRows(series.Source)
+	at, own := s.find(series, item.Window)
+	known := s.rows[series]
 	switch {
 	case own:
 		pages, basis = Requests(known[at].rows, perPage), BasisLedger
 	case len(known) > 0:
 		pages, basis = Requests(nearest(known, at, item.Window).rows, perPage), BasisNeighbours
 	default:
-		days, checked := s.rows[Series{of.Source, analytics.Day}], s.checked[of.Source]
+		days, checked := s.rows[Series{series.Source, analytics.Day}], s.checked[series.Source]
 		switch {
 		case len(days) > 0:
 			pages, basis = Requests(days[len(days)-1].rows, perPage), BasisDay
@@ -197,8 +197,8 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 	return pages, basis
 }
 
-// nearest returns the one of the two around place at that is nearer to w in time,
-// the newer one where both are equally near.
+// nearest returns the window beside index at that is nearer to w in time,
+// the newer window where both are equally near.
 func nearest(known []sized, at int, w analytics.Window) sized {
 	if at == len(known) || at > 0 && w.From-known[at-1].window.From < known[at].window.From-w.From {
 		return known[at-1]
@@ -228,20 +228,19 @@ func (s *Sizes) Most(item Item) (requests int, known bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := SeriesOf(item.Key)
-	return max(requests, Requests(s.most[of], s.pageRows(of.Source))), true
+	series := SeriesOf(item.Key)
+	return max(requests, Requests(s.most[series], s.pageRows(series.Source))), true
 }
 
-// Surely returns how many pages a window certainly has, for reading ahead: those of
-// its own last reading; otherwise, where requests are not scarce, three quarters of the
-// smallest of three neighbours. 0 means unknown.
+// Surely returns how many pages a window certainly has, for reading ahead: the pages of its own last reading;
+// otherwise, where requests are not scarce, three quarters of the smallest of three neighbours. 0 means unknown.
 func (s *Sizes) Surely(k analytics.Key, scarce bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := SeriesOf(k)
-	perPage := s.pageRows(of.Source)
-	at, own := s.find(of, k.Window)
-	known := s.rows[of]
+	series := SeriesOf(k)
+	perPage := s.pageRows(series.Source)
+	at, own := s.find(series, k.Window)
+	known := s.rows[series]
 	switch {
 	case own:
 		return Requests(known[at].rows, perPage)

@@ -190,8 +190,8 @@ func (f *Firings) Next(t time.Time) time.Time {
 // and after a panic the next firing runs again. The context of a run ends after deadline, unless that
 // is 0, and then context.Cause is ErrDeadline. do should return soon after its context ends.
 //
-// At the end Run waits for the run in progress. If that takes longer than 20 seconds it returns
-// ErrOverrun: what the run uses must not be closed, and the process should end.
+// At the end Run waits for the run in progress. If that takes longer than 20 seconds it returns ErrOverrun: nothing
+// that the run uses may be closed, and the process should end.
 func (f *Firings) Run(ctx context.Context, deadline time.Duration, log *slog.Logger, do func(context.Context)) error {
 	run := func(ctx context.Context) {
 		// A panic ends this run alone.

@@ -37,8 +37,8 @@ type runs struct {
 	done chan error
 }
 
-// begin runs do by the schedule of spec, beginning at an odd moment, with the first firing after a
-// while, 0 being that of spec, and one at once if atOnce is true.
+// begin runs do by the schedule of spec, beginning at an odd moment, with the first firing after first, where 0
+// leaves it to spec, and one at once if atOnce is true.
 func begin(
 	t *testing.T, spec string, first time.Duration, atOnce bool, deadline time.Duration, do func(ctx context.Context),
 ) *runs {

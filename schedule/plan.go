@@ -91,9 +91,8 @@ type Input struct {
 	Settle time.Duration
 	// Known returns the newest revision of a window in the ledger. Required.
 	Known func(analytics.Key) (analytics.Revision, bool)
-	// Provisional lists the windows in the ledger that are not settled, or lost, in any
-	// order. That is how windows older than Since are settled; those of
-	// projects and granularities that are not configured are left alone.
+	// Provisional lists the windows in the ledger that are not settled, or lost, in any order. That is how windows
+	// older than Since are settled; windows of projects and granularities that are not configured are left alone.
 	Provisional []analytics.Key
 	// Lost reports whether no sink has a window of the ledger any more: it is read again,
 	// even if it begins before Since. nil: none is lost.
@@ -129,12 +128,11 @@ const (
 	notDue = tiers
 )
 
-// Plan returns the windows to read now, in order: missing newest windows, open
-// windows, the missing ones before the newest, settling windows, backfill, rolling
-// backfill; the last three from new to old. In each of the six, the windows of one report follow
-// those of another, and of each the projects take turns. No window comes twice; of those with the
-// same days the first is read for all. If the first window of the plan failed before, one that did
-// not precedes it.
+// Plan returns the windows to read now, in order: missing newest windows, open windows, the missing ones before the
+// newest, settling windows, backfill, rolling backfill; the last three from new to old. In each of the six, the
+// windows of one report follow the windows of another, and of each the projects take turns. No window comes twice;
+// of several windows with the same days the first is read for all. If the first window of the plan failed before,
+// one that did not precedes it.
 //
 // It also returns the windows that wait for their time: those that are set aside, alone or with
 // their source, and those whose
@@ -163,9 +161,9 @@ func Plan(in Input) (due, waiting []Item) {
 // tiers returns the due windows of a source, tier by tier.
 func (p *planner) tiers(source Source) (items [tiers][]Item) {
 	for _, spec := range p.specs {
-		of := Wanted{source, spec}
-		for w := range p.windows(of) {
-			item, t := p.classify(of, w)
+		wanted := Wanted{source, spec}
+		for w := range p.windows(wanted) {
+			item, t := p.classify(wanted, w)
 			if t != notDue {
 				items[t] = append(items[t], item)
 			}
@@ -329,13 +327,13 @@ func (p *planner) asked(source Source, from, to analytics.Date) (items []Item, a
 		return nil, 0
 	}
 	for _, spec := range p.specs {
-		of := Wanted{source, spec}
-		if !of.Report.HasWindows(of.Granularity) {
+		wanted := Wanted{source, spec}
+		if !wanted.Report.HasWindows(wanted.Granularity) {
 			continue
 		}
 		for w := range Within(spec.Granularity, from, to) {
 			all++
-			item, revision, known := p.item(of, w)
+			item, revision, known := p.item(wanted, w)
 			item.Reason, item.NotBefore = ReasonAsked, p.in.Began
 			if known && p.wasRead(item, revision) {
 				continue
@@ -353,8 +351,8 @@ func (p *planner) asked(source Source, from, to analytics.Date) (items []Item, a
 
 func (p *planner) isLost(k analytics.Key) bool { return p.in.Lost != nil && p.in.Lost(k) }
 
-// wasRead reports whether a window was read since the reading began, and a sink still has it. A
-// time in the future is that of a wrong clock.
+// wasRead reports whether a window was read since the reading began, and a sink still has it. A time in the future
+// comes from a wrong clock.
 func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 	at := revision.ExportedAt
 	return !p.in.Began.IsZero() && !at.Before(p.in.Began) && !at.After(p.in.Now) &&
@@ -367,9 +365,9 @@ func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 // gets one second chance, in the next run, and no more: the number of requests stays bounded even where
 // the service drifts for ever.
 //
-// readAt is Revision.ExportedAt of the reading, when its first page was requested, and
-// previously that of the newest revision before it. previously is the zero time for the first
-// revision, and if the revision before has only totals and this reading has rows.
+// readAt is Revision.ExportedAt of the reading, when its first page was requested, and previously is ExportedAt of
+// the newest revision before it. previously is the zero time for the first revision, and if the revision before has
+// only totals and this reading has rows.
 func Settles(w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previously time.Time) bool {
 	return ripe(w, settle, readAt) && (verified || ripe(w, settle, previously))
 }

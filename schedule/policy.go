@@ -170,8 +170,8 @@ func (p Policy) moved(k analytics.Key, how Fact, now time.Time) (times int, seen
 	return n.N, !n.At.IsZero() && now.Sub(n.At) < movementLasts
 }
 
-// HeldBackSince returns since when the window is the one of its series that waits for an hour's budget,
-// the zero time if it is not.
+// HeldBackSince returns since when the window waits for an hour's budget, alone in its series,
+// the zero time if it does not.
 func (p Policy) HeldBackSince(k analytics.Key) time.Time {
 	if held := p.learned(k, HeldBack); held.N == int(k.From) {
 		return held.At
@@ -235,8 +235,8 @@ const (
 	maxEmpty = 3
 )
 
-// Rest returns how long a window rests after its last failure. One of which the service sends no rows
-// rests for a day, for two and for four days, and is then read only when it is named.
+// Rest returns how long a window rests after its last failure. A window for which the service sends no rows rests
+// for a day, for two and for four days, and is then read only when it is named.
 func Rest(a analytics.Aside) time.Duration {
 	const ever = 100 * 365 * 24 * time.Hour
 	switch {

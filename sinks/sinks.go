@@ -55,11 +55,10 @@ type Sink interface {
 	// that windows may be missing; any other error is a Fault of one window, and the
 	// other windows follow.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
-	// Inspect yields each window in scope once, as readers see it, in no order. Errors are
-	// like those of Revisions. It changes nothing and may run while another process
-	// writes: a window that is being replaced shows either revision, or a Fault of kind
-	// Disagree. With a Fault it yields the readable part: the rows may be whole. With a
-	// Fault of kind Disagree, that is the revision that Revisions would choose, if any.
+	// Inspect yields each window in scope once, as readers see it, in no order. It returns the same kinds of errors as
+	// Revisions. It changes nothing and may run while another process writes: a window that is being replaced shows
+	// either revision, or a Fault of kind Disagree. With a Fault it yields the readable part: the rows may be whole.
+	// With a Fault of kind Disagree, that is the revision that Revisions would choose, if any.
 	Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error]
 	// Window returns the window of rev's key, as readers see it now, which may be another
 	// revision than rev. It does not change later. A file that is needed for that is made
@@ -69,7 +68,7 @@ type Sink interface {
 	Close() error
 }
 
-// RowsOf yields the rows of w, which must be of the report with rows of type R.
+// RowsOf yields the rows of w, whose report must have rows of type R.
 func RowsOf[R analytics.RowType](w Sealed) iter.Seq2[R, error] {
 	if rev := w.Revision(); rev.Report != analytics.ReportOf[R]() {
 		return func(yield func(R, error) bool) {
@@ -109,7 +108,7 @@ func (v reportOf) Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, err
 	return only(v.report, v.Sink.Inspect(ctx, scope), func(shown Shown) analytics.Key { return shown.Key })
 }
 
-// only leaves out the windows of other reports, and what is wrong with them.
+// only leaves out the windows of other reports, and their faults.
 func only[T any](report analytics.Report, all iter.Seq2[T, error], key func(T) analytics.Key) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for one, err := range all {
@@ -273,8 +272,8 @@ func (f Fault) Error() string {
 
 func (f Fault) Unwrap() error { return f.Err }
 
-// List yields the revisions that s.Revisions would yield, but changes nothing, and
-// may run beside a process that writes. Errors are as those of Revisions.
+// List yields the revisions that s.Revisions would yield, but changes nothing, and may run beside a process that
+// writes. It returns the same kinds of errors as Revisions.
 func List(ctx context.Context, s Sink) iter.Seq2[analytics.Revision, error] {
 	return ListIn(ctx, s, Scope{})
 }

@@ -64,8 +64,8 @@ func (b book) Rows() iter.Seq2[analytics.Record, error] {
 	return analytics.Records(b.rows)
 }
 
-// agentsOf are the rows of a window of agents: 2 of the site, or 42 of some, of whose readers several are equal,
-// and those of a path.
+// agentsOf are the rows of a window of agents, for the site and for one path: 2 rows each, or 42 each in some
+// windows, several of them with equal readers.
 func agentsOf(k analytics.Key) (all []analytics.AgentRow) {
 	for _, path := range []string{"", "/a"} {
 		for n := range 2 + 40*int64(k.To%9/8) {
@@ -110,5 +110,5 @@ func between(from, to string, step time.Duration) history.Options {
 	return history.Options{From: date(from).Time(), To: date(to).Time(), Step: step}
 }
 
-// path is that of the nth page.
+// path is the path of the nth page.
 func path(n int) string { return fmt.Sprintf("/guides/%04d", n) }

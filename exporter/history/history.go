@@ -15,14 +15,12 @@
 // docgauge_window_end_timestamp_seconds gives its age. Two things differ from a
 // scrape of that time. The live gauge changed some minutes later, when the window had
 // been read. And the archive holds the newest reading of each window, so earlier,
-// provisional numbers are not shown again, and docgauge_window_settled is that of the
-// newest reading.
+// provisional numbers are not shown again, and docgauge_window_settled describes the newest reading.
 //
-// Beside its numbers a window shows those of the window that ends where it begins, if
-// the archive has that one; otherwise, as for [window d ), they have no sample.
-// A path that drops out of the most read pages has no more samples. The format
-// cannot mark the end of a series: for a query it ends once its last sample is older
-// than the query's lookback.
+// Beside its numbers a window shows the numbers of the window that ends where it begins, if the archive has that
+// one; otherwise, as for [window d ), they have no sample. A path that drops out of the most read pages has no more
+// samples. The format cannot mark the end of a series: for a query it ends once its last sample is older than the
+// query's lookback.
 //
 // # Order and memory
 //
@@ -30,7 +28,7 @@
 // of a series in order of time, whole seconds apart, and "# EOF" comes last if and
 // only if nothing failed. Damage in the archive is found before the first byte is
 // written. Memory grows with the number of windows, with N pages for each if pages are
-// wanted, and the 40 agents of those of agents; not with samples, and not with rows.
+// wanted, and 40 agents for each window of agents; not with samples, and not with rows.
 //
 // The package sends no request, writes nothing but the text, and does not know where
 // an archive is.
@@ -93,7 +91,7 @@ type Options struct {
 	Want func(analytics.Key) bool
 }
 
-// Counts are those of a history.
+// Counts are the counts of one history.
 type Counts struct {
 	Windows int   `json:"windows"` // shown at some time
 	Series  int   `json:"series"`
@@ -106,8 +104,7 @@ var ErrNothing = errors.New("no window of the archive is selected: try another -
 // openWindows is how many windows are read at once, because a bucket is slow.
 const openWindows = 8
 
-// Write writes the history of the archive to out. The error joins those of all
-// windows that cannot be read.
+// Write writes the history of the archive to out. The error joins the errors of all windows that cannot be read.
 func Write(ctx context.Context, out io.Writer, from Archive, o Options) (Counts, error) {
 	timelines, err := read(ctx, from, o)
 	if err != nil {
@@ -135,8 +132,8 @@ func Write(ctx context.Context, out io.Writer, from Archive, o Options) (Counts,
 // samples of the newest hour in any order.
 const slice = 3600
 
-// Samples calls each with all samples that [Write] writes, hour by hour; those of a
-// series are in order of time. An error of each ends it.
+// Samples calls each with all samples that [Write] writes, hour by hour; the samples of a series are in order of
+// time. An error of each ends it.
 func Samples(ctx context.Context, from Archive, o Options, each func(exporter.Sample) error) (Counts, error) {
 	timelines, err := read(ctx, from, o)
 	if err != nil {
@@ -265,8 +262,8 @@ func (s *span) readRows(ctx context.Context, from Archive, n int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)
 	}
-	// The totals and the pages must be of the same reading, also where the window is
-	// shown as the previous one of another.
+	// The totals and the pages must come from the same reading, also where the window is shown as the previous window
+	// of another.
 	*s.Revision = w.Revision()
 	if s.Report != analytics.VisitorsReport {
 		n = view.MaxRows

@@ -102,9 +102,8 @@ func written(t *testing.T, s *shelf, o history.Options) string {
 	return got.String()
 }
 
-// TestLaterReading: totals and pages are of one reading, though the window was
-// read again between the list and the rows, and so are the totals of the day
-// a week before another.
+// TestLaterReading: totals and pages come from one reading, though the window was read again between the list and
+// the rows, and so do the totals of the day a week before another.
 func TestLaterReading(t *testing.T) {
 	first := reading("prj_a", "day", date("2026-10-01"), date("2026-10-02"))
 	second := first

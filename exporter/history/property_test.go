@@ -50,8 +50,8 @@ func TestAnyArchive(t *testing.T) {
 	})
 }
 
-// compareWithSamples: the samples are those of the text, each series in order of time, and all
-// of them in order but for an hour.
+// compareWithSamples: the samples equal the samples of the text, each series in order of time, and all of them in
+// order but for an hour.
 func compareWithSamples(t *rapid.T, s *shelf, o history.Options, want map[string]*series, wrote history.Counts) {
 	got := map[string]*series{}
 	newest := int64(math.MinInt64)

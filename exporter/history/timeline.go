@@ -91,24 +91,24 @@ type point struct {
 	value    float64
 }
 
-// series are those of a metric, by its labels; they get more labels.
+// series are the series of a metric, by its labels; more are added to the labels.
 func (l timeline) series(m exporter.Metric, more []string) (sorted []*series) {
 	all := map[string]*series{}
 	for i := range l {
 		s := &l[i]
 		for values, value := range m.Series(s.snapshot()) {
 			key := strings.Join(values, "\xff")
-			of := all[key]
-			if of == nil {
-				of = &series{labels: []string{"__name__", m.Name}, help: m.Help}
+			line := all[key]
+			if line == nil {
+				line = &series{labels: []string{"__name__", m.Name}, help: m.Help}
 				for i, name := range m.Labels {
-					of.labels = append(of.labels, name, values[i])
+					line.labels = append(line.labels, name, values[i])
 				}
-				of.labels = append(of.labels, more...)
-				all[key] = of
+				line.labels = append(line.labels, more...)
+				all[key] = line
 			}
-			if n := len(of.points); n == 0 || of.points[n-1].from < s.from { // else a path that came twice
-				of.points = append(of.points, point{s.from, s.to, value})
+			if n := len(line.points); n == 0 || line.points[n-1].from < s.from { // else a path that came twice
+				line.points = append(line.points, point{s.from, s.to, value})
 			}
 		}
 	}

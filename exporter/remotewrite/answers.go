@@ -71,7 +71,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// errPage is the error of an answer that cannot be that of a receiver.
+// errPage is the error of an answer that no receiver sends.
 var errPage = errors.New("the answer is an HTML page, such as a login page, and not that of a receiver: " +
 	"check the URL, and the credentials that a proxy before it wants")
 

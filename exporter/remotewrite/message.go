@@ -50,7 +50,7 @@ func (b *batch) add(s exporter.Sample) {
 	b.samples++
 }
 
-// times are those of the batch, in order.
+// times are the times of the batch, in order.
 func (b *batch) times() (all []int64) {
 	for _, s := range b.series {
 		for _, p := range s.points {

@@ -40,7 +40,7 @@ func send(t *testing.T, c remotewrite.Receiver) (remotewrite.Summary, error) {
 	return w.Summary(), err
 }
 
-// TestCredentials: those of the file are sent, over TLS with its issuer.
+// TestCredentials: the credentials of the file are sent, over TLS with its issuer.
 func TestCredentials(t *testing.T) {
 	var got http.Header
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))

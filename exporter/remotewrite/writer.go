@@ -53,7 +53,7 @@ type Writer struct {
 func (w *Writer) Summary() Summary { return w.summary }
 
 // Add sends the sample with others, at once or later. Samples are added in order of
-// time; those of different series may be up to an hour out of order.
+// time; samples of different series may be up to an hour out of order.
 func (w *Writer) Add(ctx context.Context, s exporter.Sample) error {
 	w.batch.add(s)
 	if w.batch.samples < batchSamples {

@@ -193,7 +193,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestWordsOfRefusals: these are of age, and not failures.
+// TestWordsOfRefusals: these refusals mean that a sample is too old, and are not failures.
 func TestWordsOfRefusals(t *testing.T) {
 	for _, tc := range []struct {
 		status int

@@ -126,7 +126,7 @@ var Unbelieved = time.UnixMicro(1).UTC()
 // TotalsOnly reports whether only the site totals were read.
 func (r Revision) TotalsOnly() bool { return r.Rows == TotalsOnlyRows }
 
-// HasRows reports whether there are rows: those of pages, or totals that are rows ([Shape.Site]).
+// HasRows reports whether there are rows: rows of pages, or totals that are rows ([Shape.Site]).
 func (r Revision) HasRows() bool { return !r.TotalsOnly() || r.Report.Shape().Site }
 
 // Same reports whether r and other are one revision, to the microsecond that sinks keep.
@@ -226,8 +226,7 @@ const (
 	AsideMalformed AsideReason = "malformed"
 	// AsideRepeats: the service sends the same rows again at another offset.
 	AsideRepeats AsideReason = "repeats"
-	// AsideRefused: the service refuses the request (4xx), though not those of
-	// other windows.
+	// AsideRefused: the service refuses the request (4xx), though not the requests for other windows.
 	AsideRefused AsideReason = "refused"
 	// AsideEmpty: the service sends no rows, under totals that are not zero, of a window
 	// whose rows are known.

@@ -20,13 +20,12 @@ type Checksum uint64
 // String returns 16 hexadecimal digits.
 func (c Checksum) String() string { return fmt.Sprintf("%016x", uint64(c)) }
 
-// Sum holds the number, the totals and the checksum of the rows of a window. The zero value is
-// that of an empty window.
+// Sum holds the number, the totals and the checksum of the rows of a window. The zero value is the sum of an empty
+// window.
 type Sum struct {
 	Rows     int64
 	Checksum Checksum
-	// Largest holds the largest human, ai and total of any page: three maxima,
-	// which may be of three pages.
+	// Largest holds the largest human, ai and total of any page: three maxima, which may belong to three pages.
 	Largest Totals
 	// Added holds the sums over all pages, at most [math.MaxInt64] each. They do not count
 	// visitors, because a visitor is counted once on each page: see [Sum.Covers].

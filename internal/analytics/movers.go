@@ -29,11 +29,11 @@ func (t Totals) Of(a Audience) int64 {
 	return t.Total
 }
 
-// Movers says how the pages of a window differ from those of an earlier one.
+// Movers says how the pages of a window differ from the pages of an earlier window.
 // Prompts, reports and dashboards all use this definition:
 //
-//   - The windows have the same granularity, and the earlier is the one of
-//     [Granularity.ComparedWith], unless a person asks for another earlier one.
+//   - The windows have the same granularity, and the earlier is the window of
+//     [Granularity.ComparedWith], unless a person asks for another earlier window.
 //   - A page with a row in both windows is rising or falling by the difference of its
 //     visitors, as a number and not as a share. A page whose number stayed is in neither list.
 //   - A page with a row in the later window only has appeared, one with a row in the

@@ -124,7 +124,7 @@ type Beside struct {
 	// Key says which rows of the two reports belong together; Of also how much a row of the other one adds.
 	Key func(Record) [2]string
 	Of  func(Record) (key [2]string, n int64)
-	// Claimed: there is no ratio where people are counted who are confirmed alone.
+	// Claimed: there is no ratio where only confirmed people are counted.
 	Claimed bool
 }
 

@@ -30,7 +30,7 @@ const (
 // API is the client, the budgets its requests go through, and the keys it sends.
 type API struct {
 	Client *docsapi.Client
-	// Budget is that of analytics requests.
+	// Budget is the budget of analytics requests.
 	Budget *budget.Budget
 	// Meter counts requests until they are written to the state.
 	Meter *meter

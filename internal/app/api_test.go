@@ -23,7 +23,7 @@ var check = testbed.Check
 func TestMinInterval(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close") // an idle connection would keep the time of the test from passing
-		w.Header()["Date"] = nil              // which would be another time than that of the test
+		w.Header()["Date"] = nil              // another clock than the test's
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"totals": {"human": 1, "ai": 1, "total": 2}, "visitors": [], "hasMore": false}`)
 	}))

@@ -122,7 +122,7 @@ func (a *App) openState(open func(dir string) (*state.DB, error)) (err error) {
 func (a *App) openSinks() (err error) {
 	c := a.Config
 	if a.State != nil {
-		// What the ledger has of a report is read and verified, also when the report is no longer exported.
+		// Reports in the ledger are read and verified, also when they are no longer exported.
 		if c.Reports, err = a.State.Reports(context.Background(), c.Reports); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ type keyring struct {
 	current atomic.Pointer[string]
 }
 
-// newKeyring returns one that holds a key; files are those of all secrets, by variable.
+// newKeyring returns a keyring that holds key; files has the files of all secrets, by variable.
 func newKeyring(name string, key config.Secret, files map[string]string, isKey func(string) bool) *keyring {
 	k := &keyring{name: name, file: files[name], isKey: isKey}
 	text := string(key)

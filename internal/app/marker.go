@@ -122,7 +122,7 @@ type traces struct {
 // FindTraces compares the state, at the beginning of a run (0: outside of runs), with the
 // records that outlive it: the markers beside the file sinks or, without markers, the newest
 // readings in the sinks. If something was sent that the state does not know, the queue will ask
-// the operator. entries are those of the ledger.
+// the operator. entries are the entries of the ledger.
 func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state.Entry]) (t traces, err error) {
 	t.Misplaced = map[string]error{}
 	if t.id, err = a.State.Identity(ctx); err != nil {
@@ -199,7 +199,7 @@ func (a *App) findNewer(ctx context.Context, t *traces, run int64, entries iter.
 	known := map[analytics.Key]time.Time{}
 	for e := range entries {
 		known[e.Key] = e.ExportedAt
-		if e.ExportedAt.Equal(analytics.Unbelieved) { // what the sinks show of it was read by a wrong clock
+		if e.ExportedAt.Equal(analytics.Unbelieved) { // a wrong clock read what the sinks show of it
 			known[e.Key] = a.Now()
 		}
 	}

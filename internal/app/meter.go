@@ -21,7 +21,7 @@ const (
 // meter counts requests and their results until they are written to the state. Only the written
 // counts are shown, so that no counter falls after a crash.
 type meter struct {
-	// labels returns those of a key.
+	// labels returns the labels of a key.
 	labels func(name string) []string
 	// writing is locked by one flush at a time, so that a flag never overwrites a later one. Requests do
 	// not wait for it.
@@ -49,7 +49,7 @@ func newTallies() tallies {
 	return tallies{map[state.Count]int64{}, map[state.Observation]amount{}, map[string]bool{}}
 }
 
-// newMeter returns an empty one; labels are those of a key by its name.
+// newMeter returns an empty meter; labels returns the labels of a key.
 func newMeter(labels func(name string) []string) *meter {
 	return &meter{labels: labels, collected: newTallies(), answered: map[string]bool{}}
 }

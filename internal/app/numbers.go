@@ -69,7 +69,8 @@ func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, e
 	return outcomes.Estimate(ctx, n.app.State, n.app.Archive(), outcomes.Selection{Projects: []string{project}})
 }
 
-// Compare compares the rows of a window with those of a former one, which may be nil, from the first sink that has them.
+// Compare compares the rows of a window with the rows of an earlier one, which may be nil, from the first sink that
+// has them.
 func Compare[Ranking, R any](
 	ctx context.Context, a *App, now state.Entry, former *state.Entry, ranking Ranking,
 	compare func(_ context.Context, _ sinks.Sink, earlier, later *analytics.Revision, _ Ranking) (R, error),

@@ -104,7 +104,7 @@ func (a *App) ShowQueue(ctx context.Context, p jobs.Prompts, out *view.Snapshot)
 // Pulls follows the pull requests of the jobs.
 type Pulls struct {
 	*pulls.Follower
-	// Tokens are those of the code hosts that are set.
+	// Tokens are the tokens of the code hosts that are set.
 	Tokens []*keyring
 }
 

@@ -156,7 +156,7 @@ func TestSinksKeepTheContract(t *testing.T) {
 // owner names, by the beginning of its import paths, the one package that may import a
 // third-party library. arrow-go has two: window files and Delta checkpoints share nothing; so have compressed
 // checkpoints and compressed logs.
-// Prometheus' libraries have one half that shows metrics and one that sends them; a site has metrics of its own, and
+// Prometheus' libraries have one half that shows metrics and one that sends them; a site has separate metrics, and
 // nothing of view's.
 var owner = map[string][]string{
 	"github.com/ClickHouse/clickhouse-go":    {"sinks/clickhouse"},

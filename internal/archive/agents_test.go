@@ -87,7 +87,7 @@ func TestAgentsWrittenAreRead(t *testing.T) {
 	})
 }
 
-// TestAgentsLayout: the columns are those of SPEC 18, and long files have several row groups.
+// TestAgentsLayout: the columns are the columns of SPEC 18, and long files have several row groups.
 func TestAgentsLayout(t *testing.T) {
 	want := agentTraffic(groupRows)
 	path, _ := written(t, agentSample(), yields(want...))

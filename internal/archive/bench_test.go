@@ -130,8 +130,7 @@ func watched(rows iter.Seq2[analytics.Row, error], peak *int64) iter.Seq2[analyt
 	}
 }
 
-// traffic yields n rows like those of a site: long paths with common beginnings,
-// few pages with many visitors.
+// traffic yields n rows like the rows of a site: long paths with common beginnings, few pages with many visitors.
 func traffic(n int) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		var path []byte

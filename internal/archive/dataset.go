@@ -15,9 +15,9 @@ import (
 )
 
 // sumOf adds up the rows of a file of a report, of which there must be so many.
-func sumOf(r *io.SectionReader, of *analytics.Shape, want int64) (analytics.Sum, error) {
-	add, sum := of.Sum()
-	err := scan(r, of, want, func(row analytics.Record, _ error) bool {
+func sumOf(r *io.SectionReader, shape *analytics.Shape, want int64) (analytics.Sum, error) {
+	add, sum := shape.Sum()
+	err := scan(r, shape, want, func(row analytics.Record, _ error) bool {
 		add(row)
 		return true
 	})
@@ -38,7 +38,7 @@ func rowsSchema(s *analytics.Shape) *schema.GroupNode {
 	return group(keyColumns(), own, readingColumns())
 }
 
-// rowGroup is the rows of one group, column by column: those of the report.
+// rowGroup holds the columns of the report for the rows of one group.
 type rowGroup struct {
 	texts       []texts
 	truths      [][]bool
@@ -94,7 +94,7 @@ func (g *rowGroup) add(f analytics.Fields) {
 	}
 }
 
-// flush writes a row group, if there are rows, whose columns stand between those of before and after.
+// flush writes a row group, if there are rows: the columns of before, its own, and the columns of after.
 func (g *rowGroup) flush(w *file.Writer, before, after []fill) error {
 	if g.rows == 0 {
 		return nil
@@ -167,8 +167,8 @@ func (c *chunk[V]) enter(g *file.RowGroupReader, index int) error {
 	return nil
 }
 
-// read reads some rows, at most n and at least one. Paths are those of one page of their column, so
-// that they are copied only once.
+// read reads some rows, at most n and at least one. Their paths come from one page of the column, so that they are
+// copied only once.
 func (c *columns) read(n int) (int, error) {
 	paths, ok := c.texts[0].reader.(*file.ByteArrayColumnChunkReader)
 	if !ok || !paths.HasNext() {

@@ -108,7 +108,7 @@ func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err err
 	return foot, sum, err
 }
 
-// ErrOther: the file is of another revision.
+// ErrOther: the file belongs to another revision.
 var ErrOther = errors.New("file of another revision")
 
 // checkTotals compares the row of a totals file with its footer.

@@ -1,11 +1,10 @@
 // Package archive hides the window file: one revision of one window as a
 // Parquet file, the one format in the spool and in the Parquet sink.
 //
-// There are three shapes. A visitors file has a row per path. A totals file has one
-// row, the site totals; it stands for the window if only its totals were read. An agents
-// file has a row per path, agent, audience and found, and first, without a path, those of the
-// site, which are all if only totals were read. All carry the whole [analytics.Revision] as
-// key-value metadata, so that the footer alone identifies a file.
+// There are three shapes. A visitors file has a row per path. A totals file has one row, the site totals; it stands
+// for the window if only its totals were read. An agents file has a row per path, agent, audience and found. The
+// rows of the site, without a path, come first; they are all if only totals were read. All carry the whole
+// [analytics.Revision] as key-value metadata, so that the footer alone identifies a file.
 //
 // Invariant: a file that [Open] accepts contains exactly one whole revision,
 // its rows in their order and each once: by path in byte order. Files are written
@@ -67,8 +66,8 @@ type Footer struct {
 // IsTotals reports whether it is the footer of a totals file.
 func (f Footer) IsTotals() bool { return f.Table == f.Report.Shape().TotalsTable }
 
-// Tables are those of the files of a window of a report: that of its rows, and that of its totals unless the
-// rows have them.
+// Tables are the tables of the files of a window: the table of the rows, and the table of the totals unless the rows
+// include them.
 func Tables(report analytics.Report) []string {
 	if report.Shape().Site {
 		return []string{report.String()}
@@ -95,8 +94,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// OpenIntact opens the window file at path, which must be of this window, and reads it
-// to its end: [ErrDamaged] if its bytes are not those that were written.
+// OpenIntact opens the window file at path, which must belong to this window, and reads it to its end: [ErrDamaged]
+// if its bytes are not those that were written.
 func OpenIntact(path string, key analytics.Key) (*File, error) {
 	f, err := Open(path)
 	if err == nil && f.foot.Key != key {
@@ -265,8 +264,8 @@ func (f *File) Rows() iter.Seq2[analytics.Record, error] {
 
 // scan yields the rows of a file without an error; there must be want rows. It calls yield
 // outside the Parquet library, so that a panic of the consumer stays a panic.
-func scan(r *io.SectionReader, of *analytics.Shape, want int64, yield func(analytics.Record, error) bool) error {
-	s, err := newScanner(r, of)
+func scan(r *io.SectionReader, shape *analytics.Shape, want int64, yield func(analytics.Record, error) bool) error {
+	s, err := newScanner(r, shape)
 	if err != nil {
 		return err
 	}
@@ -292,7 +291,7 @@ func scan(r *io.SectionReader, of *analytics.Shape, want int64, yield func(analy
 
 // scanner reads a file batch by batch.
 type scanner struct {
-	of      *analytics.Shape
+	shape   *analytics.Shape
 	file    *file.Reader
 	columns columns
 	group   int // the next row group
@@ -302,11 +301,11 @@ type scanner struct {
 	rows    [batchRows]analytics.Record
 }
 
-func newScanner(in *io.SectionReader, of *analytics.Shape) (s *scanner, err error) {
+func newScanner(in *io.SectionReader, shape *analytics.Shape) (s *scanner, err error) {
 	defer caught(&err)
 	r, err := newReader(in)
-	s = &scanner{of: of, file: r}
-	s.columns = newColumns(of.Fields(&s.last))
+	s = &scanner{shape: shape, file: r}
+	s.columns = newColumns(shape.Fields(&s.last))
 	return s, err
 }
 
@@ -337,9 +336,9 @@ func (s *scanner) next() (rows []analytics.Record, err error) {
 	last := &s.last
 	for i := range rows {
 		row := &rows[i]
-		if s.seen > 0 && row.Texts[0] <= last.Texts[0] && s.of.Compare(*row, *last) <= 0 {
-			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.of.Describe(*row),
-				s.of.Describe(*last))
+		if s.seen > 0 && row.Texts[0] <= last.Texts[0] && s.shape.Compare(*row, *last) <= 0 {
+			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.shape.Describe(*row),
+				s.shape.Describe(*last))
 		}
 		last = row
 		s.seen++

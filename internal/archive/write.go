@@ -39,11 +39,10 @@ const (
 // temporary one, or copied from there. Write returns rev as stored: with Rows counted and
 // ExportedAt cut to microseconds.
 //
-// Rows must come in the order of [analytics.Shape.Compare], each once, in UTF-8. Rows of the site come
-// first, and Rows counts the others. If rev.Rows is [analytics.TotalsOnlyRows], there are only those of the
-// site; where the report has none, Write writes a totals file, and rows is not used.
-// It is an error if path exists. After an error nothing is left at path,
-// unless it was there before.
+// Rows must come in the order of [analytics.Shape.Compare], each once, in UTF-8. Rows of the site come first, and
+// Rows counts the others. If rev.Rows is [analytics.TotalsOnlyRows], there are only rows of the site; where the
+// report has none, Write writes a totals file, and rows is not used. It is an error if path exists. After an error
+// nothing is left at path, unless it was there before.
 func Write(
 	path string, rev analytics.Revision, rows iter.Seq2[analytics.Record, error],
 ) (analytics.Revision, error) {
@@ -190,10 +189,10 @@ func (o *output) finish() error {
 // encoder collects the rows of one row group column by column, and writes the
 // group when it is full.
 type encoder struct {
-	of        *analytics.Shape
+	shape     *analytics.Shape
 	w         *file.Writer
 	before    []fill // the columns left of path, the same in every row
-	after     []fill // those of the reading
+	after     []fill // the columns of the reading
 	group     *rowGroup
 	sum       analytics.Checksum
 	row, last analytics.Record
@@ -201,9 +200,9 @@ type encoder struct {
 	first     bool
 }
 
-func newEncoder(w *file.Writer, of *analytics.Shape, rev analytics.Revision) *encoder {
-	e := &encoder{of: of, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
-	e.fields = of.Fields(&e.row)
+func newEncoder(w *file.Writer, shape *analytics.Shape, rev analytics.Revision) *encoder {
+	e := &encoder{shape: shape, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
+	e.fields = shape.Fields(&e.row)
 	e.group = newGroup(e.fields)
 	return e
 }
@@ -217,13 +216,13 @@ func (e *encoder) release() {
 // add takes one row, which must sort after the former one, and counts it in foot.
 func (e *encoder) add(row analytics.Record, foot *Footer) error {
 	e.last, e.row = e.row, row
-	if e.of.Check != nil {
-		if err := e.of.Check(row); err != nil {
+	if e.shape.Check != nil {
+		if err := e.shape.Check(row); err != nil {
 			return err
 		}
 	}
 	switch {
-	case e.of.IsOfSite(row):
+	case e.shape.IsOfSite(row):
 		foot.SiteRows++
 	case foot.TotalsOnly():
 		return fmt.Errorf("path %q: want no path where only totals were read", row.Path())
@@ -232,15 +231,15 @@ func (e *encoder) add(row analytics.Record, foot *Footer) error {
 	}
 	for i, text := range e.fields.Texts {
 		if !utf8.ValidString(*text) {
-			return fmt.Errorf("%s %q: must be UTF-8", e.of.Columns[i].Name, *text)
+			return fmt.Errorf("%s %q: must be UTF-8", e.shape.Columns[i].Name, *text)
 		}
 	}
 	if !e.first {
-		switch c := e.of.Compare(row, e.last); {
+		switch c := e.shape.Compare(row, e.last); {
 		case c == 0:
-			return fmt.Errorf("%s: comes twice, each path must come once", e.of.Describe(row))
+			return fmt.Errorf("%s: comes twice, each path must come once", e.shape.Describe(row))
 		case c < 0:
-			return fmt.Errorf("%s: comes after %s, rows must be sorted by path", e.of.Describe(row), e.of.Describe(e.last))
+			return fmt.Errorf("%s: comes after %s, rows must be sorted by path", e.shape.Describe(row), e.shape.Describe(e.last))
 		}
 	}
 	if e.group.rows == groupRows || e.group.bytes >= groupBytes {
@@ -250,7 +249,7 @@ func (e *encoder) add(row analytics.Record, foot *Footer) error {
 	}
 	e.group.add(e.fields)
 	e.first = false
-	e.of.Checksum(&e.sum, row)
+	e.shape.Checksum(&e.sum, row)
 	return nil
 }
 

@@ -12,9 +12,9 @@ const readingAge = time.Second
 
 // reading is the budget's state in the log.
 type reading struct {
-	at   time.Time // zero: ask the log again
-	free int       // slots that were free for this process then
-	sent int       // requests of this process that the log knew of then, at least
+	askedAt time.Time // zero: ask the log again
+	free    int       // slots that were free for this process then
+	sent    int       // requests of this process that the log knew of then, at least
 }
 
 // Available returns how many requests could be sent at once now, as far as this process knows:
@@ -25,12 +25,12 @@ type reading struct {
 //
 // It asks the log after a refusal or a release, and otherwise once a second of the budget's clock;
 // in between it subtracts what this process sends. So slots that are freed, or taken by others, show
-// up to a second later. What it returns is not reserved.
+// up to a second later. Available reserves nothing.
 func (b *Budget) Available(ctx context.Context) (free int, limited bool, err error) {
 	now := b.opts.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if age := now.Sub(b.reading.at); b.reading.at.IsZero() || age < 0 || age >= readingAge {
+	if age := now.Sub(b.reading.askedAt); b.reading.askedAt.IsZero() || age < 0 || age >= readingAge {
 		sent, cooled, soon, ours := b.sent, b.cooled, b.patience, b.leftOver(now)
 		b.mu.Unlock()
 		if err := b.confirm(ctx); err != nil {

@@ -34,7 +34,7 @@ func TestAvailable(t *testing.T) {
 		}
 		wantStatus(t, other, 200)
 		time.Sleep(time.Second)
-		wantAvailable(t, b, 1, true) // what another process took shows now
+		wantAvailable(t, b, 1, true) // the other process's slots show now
 		wantAvailable(t, newBudget(2, store, svc), 0, true)
 		svc.conn = refused
 		_, _ = send(t.Context(), b)

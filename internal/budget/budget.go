@@ -11,10 +11,10 @@
 // limit of 200 or more, or none, a request is charged together with a group of requests that may
 // follow within a second without a write. The limit still holds, because the log counts the whole
 // group as taken before its first request is sent, and as sent at the end of that second. Slots may
-// free late: those of a group when its last response is an hour old, and those of a killed process
-// as if all of its group had been sent and not answered. So a group has at most a hundredth of the
-// limit, a tenth of the free slots, and four times the requests that were sent of the group before.
-// The rest of a group is given back after the second, a refusal, a failed connection, or Flush.
+// free late: the slots of a group when its last response is an hour old, and the slots of a killed process as if all
+// of its group had been sent and not answered. So a group has at most a hundredth of the limit, a tenth of the free
+// slots, and four times the requests that were sent of the group before. The rest of a group is given back after the
+// second, a refusal, a failed connection, or Flush.
 //
 // It does not retry and does not decide which requests are worth sending.
 package budget
@@ -222,7 +222,7 @@ func (b *Budget) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 func (b *Budget) charge(ctx context.Context) (*entry, error) {
 	b.mu.Lock()
 	b.waiting++
-	// By the monotonic clock of time.Now, not that of the log: setting a clock does not change how
+	// Measured by the monotonic clock of time.Now, not by the clock of the log: setting a clock does not change how
 	// long a request waits.
 	now := time.Now()
 	wait := max(0, b.next.Sub(now))

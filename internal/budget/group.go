@@ -134,8 +134,8 @@ func (b *Budget) use() *entry {
 	return &entry{group: b.group, sent: b.opts.Now()}
 }
 
-// giveBack frees slots of a group: those of requests that could not be sent, and the rest of the
-// group, for other processes. If the log fails, they stay taken, as after a kill.
+// giveBack frees slots of a group for other processes: the slots of requests that could not be sent, and the rest of
+// the group. If the log fails, they stay taken, as after a kill.
 func (b *Budget) giveBack(ctx context.Context, g *group, unsent int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
@@ -163,7 +163,7 @@ func (b *Budget) giveBack(ctx context.Context, g *group, unsent int) error {
 	return nil
 }
 
-// answer notes a response; the log learns later when the last one of its group came.
+// answer notes a response; the log learns later when the last response of its group came.
 func (b *Budget) answer(e *entry, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,8 +40,8 @@ func TestKilled(t *testing.T) {
 				if more < 0 || more >= most || more > 4*requests {
 					t.Errorf("limit %d: the log has %d more than %d requests", limit, more, requests)
 				}
-				// Those of which the log knows nothing else can have been sent a
-				// second after their entry, and have lasted as long as a request may.
+				// A request without a response in the log may have been sent as late as a second after its entry, and may have
+				// lasted as long as a request may.
 				time.Sleep(timeout + Span)
 				if n := occupied(t, store); n != 0 && limit == 90 {
 					t.Errorf("limit %d: %d slots are occupied for too long", limit, n)

@@ -51,8 +51,8 @@ func (a *Program) showConfig(asJSON bool) error {
 	return errors.Join(printed, err)
 }
 
-// settingsText lists the settings by group. What does not fit beside a name or a value
-// gets a separate line; a value is never cut.
+// settingsText lists the settings by group. Text that does not fit beside a name or a value gets a separate line; a
+// value is never cut.
 func settingsText(settings []config.Setting) string {
 	var b strings.Builder
 	wide, group := 0, ""

@@ -269,8 +269,8 @@ func anchors(text string) (out []string) {
 
 var runHere = regexp.MustCompile(`^` + executedMark + ` TestDocumented\b`)
 
-// TestDocumented runs the blocks that say so, those of a page one after the
-// other, in a directory with an export from a sandbox.
+// TestDocumented runs the blocks that say so, the blocks of a page one after the other, in a directory with an
+// export from a sandbox.
 func TestDocumented(t *testing.T) {
 	ran := 0
 	for page, text := range documentation(t) {

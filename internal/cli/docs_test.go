@@ -32,8 +32,8 @@ const (
 // copyable are the languages of blocks that people copy.
 var copyable = []string{"sh", "bash", "console", "cron", "ini", "yaml", "promql", "sql", "python"}
 
-// ownMarks begin marks of other tests, which find their blocks by them: those of
-// deploy, and of sinks/clickhouse and dashboards.
+// ownMarks begin marks of other tests, which find their blocks by them: the tests of deploy, and of sinks/clickhouse
+// and dashboards.
 var ownMarks = []string{"values:", "grants to"}
 
 // docBlock is a fenced block of a page.

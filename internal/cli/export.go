@@ -76,7 +76,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	var s export.Summary
 	log := a.Logger(c)
 	defer func() {
-		// An interrupted run, or one of another process, is neither a success nor a failure.
+		// A run that was interrupted, or that another process does, is neither a success nor a failure.
 		if s.Outcome == export.Interrupted || errors.Is(err, state.ErrLocked) {
 			return
 		}

@@ -172,8 +172,8 @@ func (a *Program) manCommand() *cobra.Command {
 	return cmd
 }
 
-// writeManual writes a page for each command that people see. The date is that of
-// SOURCE_DATE_EPOCH if it is set, so that the same program writes the same bytes.
+// writeManual writes a page for each command that people see. The date comes from SOURCE_DATE_EPOCH if it is set, so
+// that the same program writes the same bytes.
 func (a *Program) writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

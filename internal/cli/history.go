@@ -126,7 +126,7 @@ func (a *Program) history(ctx context.Context, o historyOptions, report analytic
 	if report != 0 {
 		return a.rowHistory(ctx, from, o, q, report, name)
 	}
-	if o.archive.archive == "" { // the state is that of the configured archive
+	if o.archive.archive == "" { // the state belongs to the configured archive
 		if q.Open, err = openWindows(ctx, from.config); err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func printHistory(w io.Writer, h query.HistoryReport, words render.Wording) erro
 	return errors.Join(err, printNewerMissing(text, h.Granularity, h.NewerMissing))
 }
 
-// printNewerMissing says how many complete windows after those of a history the archive lacks.
+// printNewerMissing says how many complete windows after the last window of a history the archive lacks.
 func printNewerMissing(text *render.Text, g analytics.Granularity, n int) error {
 	if n > 0 {
 		text.Line(2, "The archive has not got the %s after that yet: docgauge plan.",

@@ -119,8 +119,8 @@ type trial struct {
 	options  *setup.Options
 	terminal *os.File // nil: standard input is not a terminal, so failures end the run
 
-	// db is the state that the requests are charged to: the one of the settings if there is one, or
-	// else a temporary one. A state made here could belong to another user than that of the exports.
+	// db is the state that the requests are charged to: the state of the settings if there is one,
+	// or else a temporary state. A state made here could belong to another user than the exports.
 	db   *state.DB
 	temp *durable.Temp
 	// sent counts the requests that only the temporary state knows of.
@@ -193,8 +193,8 @@ func (t *trial) open(ctx context.Context, c config.Config) (err error) {
 	return err
 }
 
-// checkOwners refuses a state whose ledger has none of the projects: it is probably that of another
-// organisation, which has another quota.
+// checkOwners refuses a state whose ledger has none of the projects: it probably belongs to another organisation,
+// which has another quota.
 func checkOwners(ctx context.Context, db *state.DB, c config.Config) error {
 	entries, err := db.Entries(ctx)
 	if err != nil {

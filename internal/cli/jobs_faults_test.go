@@ -107,9 +107,8 @@ func oddPlace(t *testing.T, s *oddService, words ...string) place {
 	return queuePlace(t, &testbed.Service{URL: server.URL}, prompts)
 }
 
-// TestJobsOddAnswers: refused prompts are rejected, an invalid answer,
-// or that of another prompt, leaves the prompt in doubt; the others continue, and
-// nothing is sent again.
+// TestJobsOddAnswers: refused prompts are rejected, an invalid answer, or an answer for another prompt, leaves the
+// prompt in doubt; the others continue, and nothing is sent again.
 func TestJobsOddAnswers(t *testing.T) {
 	t.Parallel()
 	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{

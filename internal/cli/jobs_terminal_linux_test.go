@@ -75,7 +75,7 @@ type terminal struct {
 	read    chan struct{} // closed when the process has closed the terminal
 
 	mu    sync.Mutex
-	lines []string // the last one is that of the cursor
+	lines []string // the last line has the cursor
 	start bool     // the cursor is at the beginning of its line
 	odd   []string
 	// widest is the widest line that was there at any time, all is everything that was
@@ -184,7 +184,7 @@ func (s *terminal) write(text string) {
 	s.part = ""
 }
 
-// shows returns the lines of the terminal, the last one that of the cursor.
+// shows returns the lines of the terminal, the last of which has the cursor.
 func (s *terminal) shows() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -254,20 +254,19 @@ type loadPlan struct {
 	present int
 	// shown lists everything the sink shows.
 	shown []analytics.Revision
-	// errors are those of windows of the archive that cannot be read.
+	// errors are the errors of windows of the archive that cannot be read.
 	errors []error
 }
 
-// newLoadPlan compares the wanted windows of the archive with what the sink shows; both are
-// listed as [sinks.Sink] describes it. The first error of the sink is returned; those of the
-// archive are in the plan.
+// newLoadPlan compares the wanted windows of the archive with what the sink shows; both are listed as [sinks.Sink]
+// describes it. The first error of the sink is returned; the errors of the archive are in the plan.
 func newLoadPlan(
 	ctx context.Context, archive, sink iter.Seq2[analytics.Revision, error], wanted func(analytics.Key) bool,
 ) (p loadPlan, err error) {
 	shown := map[analytics.Key]time.Time{}
 	for rev, err := range sink {
 		if fault, ok := errors.AsType[sinks.Fault](err); ok && fault.Key != (analytics.Key{}) {
-			// A damaged window may be newer than that of the archive.
+			// A damaged window may be newer than the archive's.
 			return loadPlan{}, fmt.Errorf("%w (`docgauge verify --repair` repairs it)", err)
 		}
 		if err != nil {

@@ -41,7 +41,7 @@ func drawings(t *testing.T, page string) (out []trendData) {
 	return out
 }
 
-// TestReport: each number of the page is that of the service.
+// TestReport: each number of the page is the number of the service.
 func TestReport(t *testing.T) {
 	s, archive := archived(t)
 	now := time.Now()

@@ -62,6 +62,7 @@ gets PATH, HOME and the like from the environment, and the variables that
 type sandboxOptions struct {
 	config             sandbox.Config
 	repo               runner.RepoOptions
+	agentEnv           []string
 	listen, requestLog string
 	remote             bool
 	effect             string
@@ -182,7 +183,7 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringVar(&repo.Command, "agent-cmd", "",
 		"command that edits files, run by sh -c (default a built-in edit that adds a line to a file)")
 	f.DurationVar(&repo.Timeout, "agent-timeout", runner.DefaultTimeout, "time limit of the command")
-	f.StringSliceVar(&repo.Env, "agent-env", nil,
+	f.StringSliceVar(&o.agentEnv, "agent-env", nil,
 		"names of further variables for the command, besides PATH, HOME and the like")
 	f.StringVar(&repo.Project, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
 	f.StringVar(&repo.CodeHostURL, "github-url", codehost.Find("github").API, "URL of GitHub's REST API")
@@ -258,6 +259,9 @@ func (o *sandboxOptions) complete(flags *pflag.FlagSet, groups []flagGroup) erro
 	}
 	if o.repo.Project != "" {
 		o.repo.CodeHost = "github"
+	}
+	for _, name := range o.agentEnv {
+		o.repo.Env = append(o.repo.Env, runner.Variable{Name: name, Value: os.Getenv(name)})
 	}
 	if o.repo.Path != "" {
 		o.repo.Token, o.config.Agent.Repo = githubToken, &o.repo

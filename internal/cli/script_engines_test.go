@@ -114,7 +114,7 @@ func scriptEntry(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("ENTRY", name)
 }
 
-// scriptLinked expects two names to be of one file.
+// scriptLinked expects two names to be links to the same file.
 func scriptLinked(ts *testscript.TestScript, neg bool, args []string) {
 	a, err := os.Stat(ts.MkAbs(args[0]))
 	ts.Check(err)

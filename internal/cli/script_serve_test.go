@@ -16,10 +16,10 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
-// scriptServe runs the real `docgauge serve`. `serve --once-at-start`, or with no
-// flag or others, starts it, and `serve site serve` that of a site; $URL is then its address, and its output is in
-// $WORK/serve.log. `serve hup` sends a signal, `serve kill` ends it at once, `serve stop`
-// sends SIGTERM and expects exit code 0, and `serve exits 1` waits for that exit code.
+// scriptServe runs the real `docgauge serve`. `serve --once-at-start`, or with no flag or others, starts it, and
+// `serve site serve` starts the server of a site; $URL is then its address, and its output is in $WORK/serve.log.
+// `serve hup` sends a signal, `serve kill` ends it at once, `serve stop` sends SIGTERM and expects exit code 0, and
+// `serve exits 1` waits for that exit code.
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	s := startedBy(ts).sidecar
 	switch {

@@ -29,8 +29,8 @@ var logTypes = map[string]string{
 	"status": "number", "attempt": "number", "text": "string",
 }
 
-// logLines reads a log of JSON lines. Each key has one type in all of them, the known
-// ones that of the table; no duration is in nanoseconds.
+// logLines reads a log of JSON lines. Each key has one type in all of them, the known keys the type of the table; no
+// duration is in nanoseconds.
 func logLines(t *testing.T, text string) (out []map[string]any) {
 	t.Helper()
 	types := map[string]string{}

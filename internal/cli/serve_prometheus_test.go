@@ -341,8 +341,8 @@ func (f *served) restartAnew(t *testing.T) {
 	}
 }
 
-// TestMergeCost: what the agents of the jobs behind a merge say that it cost is what the dashboard shows
-// of it: from their reports through the job object, the journal and the pull request to Prometheus.
+// TestMergeCost: the dashboard shows the cost that the agents of the jobs behind a merge report, from their reports
+// through the job object, the journal and the pull request to Prometheus.
 func TestMergeCost(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond,

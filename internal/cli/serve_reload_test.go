@@ -339,7 +339,7 @@ func TestServeOnSystemdSocket(t *testing.T) {
 	check(t, err)
 	p := placeFor(t, &testbed.Service{URL: "http://127.0.0.1:1"}, []string{sandbox.DefaultProject},
 		"DOCGAUGE_LISTEN_ADDRESS=256.0.0.1:9817", "DOCGAUGE_SCHEDULE="+never)
-	// The id must be that of the process which has the socket.
+	// The id must be the id of the process that has the socket.
 	cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec docgauge serve --web.systemd-socket")
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = p.dir, p.env, []*os.File{socket}
 	dieWithUs(cmd)

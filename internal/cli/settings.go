@@ -10,9 +10,9 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 )
 
-// readSettings reads the sources of settings: flags, the environment, and the file that the flag or
-// the environment names. Problems of the file are reported together with those of the
-// configuration; a command that needs no file goes without one that has problems.
+// readSettings reads the sources of settings: flags, the environment, and the file that the flag or the environment
+// names. Problems of the file are reported together with problems of the configuration; a command that needs no file
+// goes without one that has problems.
 func (a *Program) readSettings(cmd *cobra.Command, flag string) error {
 	file := config.EnvFile{Path: flag, NamedBy: "--env-file"}
 	if flag == "" {

@@ -58,8 +58,8 @@ func siteLog(each func(log *strings.Builder, ago int, day string)) string {
 	return log.String()
 }
 
-// countedByDuckDB makes tables of DuckDB's own numbers of the log, for the windows of the files: each page's, and
-// those of the site, whose path is *, and those of agents, on each page and on the site, which has no path.
+// countedByDuckDB makes tables of DuckDB's own numbers of the log, for the windows of the files: the numbers of each
+// page, of the site, whose path is *, and of agents, on each page and on the site, which has no path.
 const countedByDuckDB = `CREATE TABLE views AS SELECT regexp_extract(line, '^(\S+)', 1) AS ip,
 	regexp_extract(line, 'GET (\S+)', 1) AS target, regexp_extract(line, '"([^"]*)"$', 1) AS ua,
 	CAST(strptime(regexp_extract(line, '\[([^:]+)', 1), '%d/%b/%Y') AS DATE) AS day
@@ -178,8 +178,8 @@ func TestMissesAreMended(t *testing.T) {
 	}
 }
 
-// TestPipelineOverSite: what the pipeline makes of a site's API, in files and metrics, is what DuckDB
-// counts in the log, and all commands work with it.
+// TestPipelineOverSite: the pipeline makes the same numbers of a site's API, in files and metrics, as DuckDB counts
+// in the log, and all commands work with it.
 func TestPipelineOverSite(t *testing.T) {
 	t.Parallel()
 	pulls := sandbox.Pulls{}
@@ -187,7 +187,7 @@ func TestPipelineOverSite(t *testing.T) {
 	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond, Pulls: pulls}})
 	p := queuePlace(t, s, map[string]string{"p0.md": "---\ntitle: Better p0\npages: [/docs/p0]\n---\nImprove it."},
 		"DOCGAUGE_GITHUB_URL="+s.URL+"/github", "DOCGAUGE_GITHUB_TOKEN=ghp_any")
-	p.run(t, "jobs", "run", "--wait") // a site runs no jobs: these are of the sandbox
+	p.run(t, "jobs", "run", "--wait") // a site runs no jobs: these belong to the sandbox
 
 	log := filepath.Join(p.dir, "access.log")
 	writeText(t, log, siteLog(nil))
@@ -269,8 +269,7 @@ func TestPipelineOverSite(t *testing.T) {
 	site.stop(t)
 }
 
-// TestSiteServeBeyondLoopback: with TLS it may listen on every address; behind proxies nobody else gets
-// a byte.
+// TestSiteServeBeyondLoopback: with TLS it may listen on every address; behind proxies no other client gets a byte.
 func TestSiteServeBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	withTLS := "DOCGAUGE_WEB_CONFIG_FILE=web.yml"

@@ -110,8 +110,7 @@ func (s *torturedService) restart(t *testing.T, mood string) {
 
 func (s *torturedService) requests() string { return filepath.Join(s.dir, "requests.jsonl") }
 
-// answered counts the creates and messages that had that status; 0 is for those
-// whose connection was closed.
+// answered counts the creates and messages that had that status; 0 counts requests whose connection was closed.
 func (s *torturedService) answered(t *testing.T) map[int]int {
 	text, err := os.ReadFile(s.requests())
 	check(t, err)

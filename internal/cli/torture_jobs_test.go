@@ -186,7 +186,7 @@ func goesOn(p jobs.Planned) bool {
 	return !p.State.Ended() && p.State != journal.Unknown && (p.State != journal.Pending || !waits)
 }
 
-// operate does what a person would who is in a hurry: a paused queue continues, and
+// operate acts like a person in a hurry: a paused queue continues, and
 // prompts that wait for their next try are sent at once. Unknown jobs stay unknown.
 func (q *torturedQueue) operate() (paused bool) {
 	list := q.list()

@@ -192,8 +192,8 @@ func (q *torturedQueue) judgeMessages(v *verdict, p torturedPrompt, of taken, no
 // resolved counts the decisions of a person about unknown jobs.
 type resolved struct{ found, resubmitted, dropped int }
 
-// resolveAll follows the remedy of jobs list for each unknown job, as a person
-// would who has looked at the service.
+// resolveAll follows the remedy of jobs list for each unknown job, like a person
+// after a look at the service.
 func (q *torturedQueue) resolveAll() (stderr resolved) {
 	truth, text := q.service.truth(q.t), string(q.run(q.t, "jobs", "list"))
 	byID := map[string]torturedPrompt{}

@@ -130,7 +130,7 @@ func TestDrains(t *testing.T) {
 		for _, row := range answer.Rows {
 			readers[row.Path] = row.Human
 		}
-		// Each request has a reader of its own.
+		// Each request has a separate reader.
 		for name, numbers := range map[string]map[string]int64{"requests": got, "readers": readers} {
 			if diff := gocmp.Diff(h.hits, numbers); diff != "" || len(h.hits) == 0 {
 				t.Errorf("%s: %s (-want, +got): %.2000s", h.name, name, diff)

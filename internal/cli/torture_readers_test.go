@@ -193,7 +193,7 @@ type reader struct {
 	looks   int
 }
 
-// betweenLooks leaves the processors to the runs that are to be killed. What a kill leaves behind stays until the next
+// betweenLooks leaves the processors to the runs that are to be killed. The remains of a kill stay until the next
 // run; readers beside one replacement are a case of the contract of sinks.
 const betweenLooks = 20 * time.Millisecond
 

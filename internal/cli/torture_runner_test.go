@@ -27,14 +27,20 @@ import (
 var runnerKills = flag.Int("runner-kills", 15, "how often TestTortureRunner kills site serve, which has two jobs for "+
 	"each three kills; `make torture` uses 300")
 
-// tortureAgent is a stand-in for claude. Its prompt is "edit NAME", "fail NAME" or "look NAME". It leaves a
-// process behind, and works a moment.
+// tortureAgent is a stand-in for claude. Its prompt is "edit NAME", "mend NAME", "fail NAME" or "look NAME". What it
+// writes for mend does not pass the check, until it hears from it: then its prompt is another. It leaves a process and
+// its key behind, and works a moment.
 const tortureAgent = `#!/bin/sh
 # a stand-in
 read -r what name
 MARKER=%s setsid sh -c 'sleep 1000; : %[1]s' &
+env >~/environment
 sleep 0.$(($$ %% 4))
-if [ "$what" = edit ]; then echo "$name" >>"$name.md"; fi
+case $what in
+edit) echo "$name" >>"$name.md" ;;
+mend) echo wrong >>"$name.md" ;;
+Your) for f in $(grep -lx wrong p*.md); do echo "${f%%.md}" >"$f"; done ;;
+esac
 sleep 0.$(($$ %% 3))
 echo '{"type":"result","subtype":"success","total_cost_usd":0.25,"session_id":"s-1"}'
 [ "$what" != fail ]
@@ -78,8 +84,8 @@ func (w *torturedRunner) clocked(life int) place {
 	return place{w.dir, append(slices.Clip(w.env), "CLOCK_AHEAD="+ahead.String())}
 }
 
-// TestCostOfAnAgent: what an agent in the jail of a site reports is what the dashboard shows as the cost of the
-// merged change: through the job, the journal of another docgauge, the pull request and Prometheus.
+// TestCostOfAnAgent: the dashboard shows what an agent in the jail of a site reports as the cost of the merged
+// change: through the job, the journal of another docgauge, the pull request and Prometheus.
 func TestCostOfAnAgent(t *testing.T) {
 	w := newTorturedRunner(t)
 	site := w.serve(t, "site", "serve")
@@ -107,7 +113,7 @@ func TestCostOfAnAgent(t *testing.T) {
 	w.nothingRuns(0)
 }
 
-// torturedRunner is a site serve with its repository, its code host and what it was told.
+// torturedRunner is a site serve with its repository and its code host, and with the prompts that it accepted.
 type torturedRunner struct {
 	place
 	t      *testing.T
@@ -159,7 +165,8 @@ func newTorturedRunner(t *testing.T) *torturedRunner {
 		"DOCGAUGE_SITE_REPO="+server.URL+"/"+project+".git", "DOCGAUGE_SITE_CODE_HOST=github",
 		"DOCGAUGE_SITE_CODE_HOST_URL="+server.URL+"/api/v3", "DOCGAUGE_SITE_TOKEN="+token,
 		"DOCGAUGE_SITE_AGENT=claude", "DOCGAUGE_SITE_AGENT_TOOLS="+programs, "DOCGAUGE_SITE_AGENT_HOSTS=api.example.com",
-		"DOCGAUGE_SITE_CHECK_COMMAND=test -e readme.md", "DOCGAUGE_SITE_JOB_CONCURRENCY=2")}
+		"DOCGAUGE_SITE_CHECK_COMMAND=test -e readme.md && ! grep -x wrong *.md", "DOCGAUGE_SITE_JOB_CONCURRENCY=2",
+		"DOCGAUGE_SITE_AGENT_ENV=MODEL_KEY", "MODEL_KEY=key-of-the-tests")}
 	w.key = strings.TrimSpace(string(w.run(t, "site", "keys", "add", "--scope", "admin")))
 	return w
 }
@@ -180,7 +187,7 @@ func (w *torturedRunner) send(url string, job bool) {
 // post sends a prompt as a job, or as a message for the job id.
 func (w *torturedRunner) post(url, id string) {
 	w.n++
-	prompt := fmt.Sprintf("%s p%d", []string{"edit", "edit", "edit", "look", "fail"}[rand.IntN(5)], w.n)
+	prompt := fmt.Sprintf("%s p%d", []string{"edit", "edit", "mend", "mend", "look", "fail"}[rand.IntN(6)], w.n)
 	path := "/v2/agent/prj_site/job"
 	if id != "" {
 		path += "/" + id + "/message"
@@ -263,7 +270,8 @@ func (w *torturedRunner) count(jobs map[string]runner.Job, status runner.Status)
 	return n
 }
 
-// compare compares the jobs, their branches and pull requests, and what is left, with what was accepted.
+// compare compares the accepted jobs with the jobs, branches and pull requests, and with everything else that is
+// left.
 func (w *torturedRunner) compare(ended map[string]runner.Job) {
 	t, accepted := w.t, w.journal()
 	for id, prompts := range w.prompts {
@@ -280,10 +288,10 @@ func (w *torturedRunner) compare(ended map[string]runner.Job) {
 		if w.prompts[id] == nil && !slices.ContainsFunc(prompts, w.isUnsure) {
 			t.Errorf("job %s: %q was not sent", id, prompts)
 		}
-		var files []string
+		var files, subjects []string
 		for _, p := range prompts {
-			if what, name, _ := strings.Cut(p, " "); what == "edit" {
-				files = append(files, name)
+			if what, name, _ := strings.Cut(p, " "); what == "edit" || what == "mend" {
+				files, subjects = append(files, name), append(subjects, p)
 			}
 		}
 		job, branch, want := ended[id], runner.BranchPrefix+id, runner.Completed
@@ -294,7 +302,7 @@ func (w *torturedRunner) compare(ended map[string]runner.Job) {
 			t.Errorf("job %s: %q is %s, want %s", id, prompts, job.Status, want)
 		}
 		if job.Cost != nil {
-			// The stand-in has one session a job; what it reports of a resumed one includes what it reported before.
+			// The stand-in has one session a job; the cost of a resumed session includes what it reported before.
 			w.priced++
 			if *job.Cost != 0.25 {
 				t.Errorf("job %s: %q cost %v", id, prompts, *job.Cost)
@@ -312,7 +320,7 @@ func (w *torturedRunner) compare(ended map[string]runner.Job) {
 		}
 		log := engines.Git(t, w.bare, "log", "--reverse", "--format=%s", "main.."+branch)
 		got := engines.Git(t, w.bare, "diff", "--name-only", "main", branch)
-		if wantLog := "edit " + strings.Join(files, "\nedit "); log != wantLog ||
+		if wantLog := strings.Join(subjects, "\n"); log != wantLog ||
 			len(strings.Fields(got)) != len(files) {
 			t.Errorf("job %s: commits %q of %q, want %q", id, log, got, wantLog)
 		}
@@ -337,6 +345,9 @@ func (w *torturedRunner) compare(ended map[string]runner.Job) {
 	for _, name := range left {
 		if filepath.Base(name) != "home" {
 			t.Errorf("left: %s", name)
+		}
+		if _, err := os.Lstat(filepath.Join(name, "environment")); err == nil {
+			t.Errorf("left: the key in %s", name)
 		}
 	}
 }

@@ -40,7 +40,8 @@ var siteKills = flag.Int("site-kills", 10, "how often TestRotation kills site se
 // TestRotation: nginx and Caddy serve a crowd while their logs are rotated, and the real binary, which follows
 // them, is killed again and again, and its clock is wrong now and then.
 // In the end every request counts once, with its bytes and its source, and every reader of every page once, as
-// the logs have them, and whoever loads a style sheet is confirmed. Only copytruncate may lose lines, and then it is said.
+// the logs have them, and readers that load a style sheet are confirmed. Only copytruncate may lose lines, and then
+// it is said.
 func TestRotation(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -105,7 +106,7 @@ var came = []struct{ referrer, source string }{
 	{"https://www.google.com/", "google"}, {"", "none"},
 }
 
-// crowd are who reads.
+// crowd are the readers.
 var crowd = []struct{ userAgent, agent, audience string }{
 	{"Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/%[1]d.0", "", "human"},
 	{"Mozilla/5.0 (Macintosh) AppleWebKit/%d.1 (KHTML, like Gecko) Safari/%[1]d.1", "", "human"},
@@ -149,7 +150,7 @@ func (w *watched) torture(kills int) {
 	}
 	seen := testbed.Series{}
 	w.grow(perRotation)
-	w.killOnce(0, &seen) // what is lost of a log of which no line was read cannot be known
+	w.killOnce(0, &seen) // losses of a log of which no line was read cannot be known
 	rotating.Go(func() {
 		for !w.isOver.Load() && w.rotates != nil && failed[readersAtOnce] == nil {
 			w.grow(perRotation + rand.IntN(2*perRotation))
@@ -177,7 +178,7 @@ func (w *watched) grow(n int) {
 	}
 }
 
-// read is one of the crowd, which has several user agents.
+// read reads as one reader of the crowd, which has several user agents.
 func (w *watched) read(one int) error {
 	address := net.IPv4(127, 0, 0, byte(2+one/2))
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: address}}
@@ -272,8 +273,8 @@ func (w *watched) copyTruncate() error {
 	return errors.Join(err, to.Close(), os.Truncate(w.live, 0))
 }
 
-// killOnce starts site serve and kills it at a random moment: every other time of those after it has read what
-// there was when it started. What it has counted then is never less than before.
+// killOnce starts site serve and kills it at a random moment: every other time after it has read all lines that were
+// there when it started. Its counts then are never less than before.
 func (w *watched) killOnce(i int, seen *testbed.Series) {
 	if i%2 == 1 {
 		cmd := w.command("site", "serve")
@@ -415,7 +416,7 @@ func (w *watched) compare(kills int) {
 	w.run(t, "site", "check")
 }
 
-// within reports whether no number of e is below that of least or above that of most.
+// within reports whether each number of e is at least the number of least and at most the number of most.
 func within(e, least, most analytics.Row) bool {
 	return e.Human >= least.Human && e.AI >= least.AI && e.Total >= least.Total &&
 		e.Human <= most.Human && e.AI <= most.AI && e.Total <= most.Total
@@ -424,7 +425,7 @@ func within(e, least, most analytics.Row) bool {
 // asked is what requests are counted by.
 type asked struct{ page, agent, audience string }
 
-// countReads counts readers by hand, those of the site under the empty path, and requests.
+// countReads counts readers and requests by hand; the readers of the site are under the empty path.
 func countReads(all map[int]siteRead) (readers map[string]analytics.Row, requests map[asked]int) {
 	readers, requests = map[string]analytics.Row{}, map[asked]int{}
 	known := map[[3]string]bool{}
@@ -441,7 +442,7 @@ func countReads(all map[int]siteRead) (readers map[string]analytics.Row, request
 		requests[asked{r.page, r.agent, r.audience}]++
 		for _, page := range []string{"", r.page} {
 			e := readers[page]
-			if r.audience != "" && isNew(page, r.reader) { // no user agent is of two audiences
+			if r.audience != "" && isNew(page, r.reader) { // no user agent has two audiences
 				e.Total++
 				if e.Human++; r.audience == "ai" {
 					e.Human, e.AI = e.Human-1, e.AI+1

@@ -102,7 +102,7 @@ const roundRuns = 12
 // the table for the next round.
 func (r *runs) healed(t *testing.T) (windows, rows int) {
 	r.gate.heal()
-	r.try(t, "check") // what was refused is asked for again
+	r.try(t, "check") // asks again for refused windows
 	r.run(t, "export")
 	if out := r.run(t, "export"); !strings.Contains(string(out), "0 windows, 0 rows, 0 requests") {
 		t.Fatalf("a second run found work: %s", out)

@@ -128,7 +128,7 @@ func (v *verifyTorture) round() {
 			v.Fatalf("seed %d; the operations:\n%s", v.seed, strings.Join(v.history, "\n"))
 		}
 	}
-	v.command(v.names(""), "", 0, "check")              // what was refused is asked for again
+	v.command(v.names(""), "", 0, "check")              // asks again for refused windows
 	v.command(v.names(""), "", 0, "verify", "--repair") // exits with 1 where windows are left to be read again
 	v.must(v.names(""), "export")
 	// An export that notices an older state leaves it to a repair to copy what one sink lacks.
@@ -453,8 +453,8 @@ func (v *verifyTorture) shown() map[location]seen {
 	return shown
 }
 
-// parquet returns the windows that a reader of the files sees. The two files of a window of visitors must
-// be of one revision.
+// parquet returns the windows that a reader of the files sees. The two files of a window of visitors must belong to
+// one revision.
 func (v *verifyTorture) parquet() map[location]seen {
 	out := map[location]seen{}
 	root := filepath.Join(v.dir, "data")

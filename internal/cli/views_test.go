@@ -126,7 +126,8 @@ func TestViewsAreShown(t *testing.T) {
 	}
 }
 
-// views adds the types that are shown that a type is made of: those of package view, and two that are stored so.
+// views adds the types that v is made of and that are shown: types of package view, and two that are stored in that
+// form.
 func views(v reflect.Type, found map[reflect.Type]bool) {
 	v = element(v)
 	if v.Kind() != reflect.Struct || found[v] || v == reflect.TypeFor[time.Time]() {

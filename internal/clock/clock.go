@@ -46,10 +46,9 @@ func Backoff(first, most time.Duration, growth float64, failures int) time.Durat
 	return max(first, time.Duration(min(grown, float64(most))))
 }
 
-// Outlive returns a context that ends after limit, or grace after ctx has ended,
-// whichever comes first, so that work in progress at a stop is finished and not
-// cut short. If ctx has ended already, the grace begins now. After the grace its cause
-// is that of ctx.
+// Outlive returns a context that ends after limit, or grace after ctx has ended, whichever comes first, so that work
+// in progress at a stop is finished and not cut short. If ctx has ended already, the grace begins now. After the
+// grace its cause is the cause of ctx.
 func Outlive(ctx context.Context, grace, limit time.Duration) (context.Context, context.CancelFunc) {
 	long, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	long, cancel := context.WithTimeout(long, limit)
@@ -92,7 +91,7 @@ func UntilAllEnd(callers ...context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// Later returns the later one of two moments.
+// Later returns the later of two moments.
 func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

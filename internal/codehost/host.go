@@ -21,10 +21,11 @@ import (
 // Host is a kind of server with repositories and pull requests, and what it does in its own way. The requests
 // and responses are those of the hosts' documentation:
 //
-//	https://docs.github.com/rest/pulls/pulls                            get, list, create
-//	https://docs.gitlab.com/api/merge_requests                          get, list, create
+//	https://docs.github.com/rest/pulls/pulls, …/rest/issues/labels      get, list, create, update; add labels
+//	https://docs.gitlab.com/api/merge_requests                          get, list, create, update
 //	https://docs.gitlab.com/api/projects, …/api/personal_access_tokens  rights
-//	https://codeberg.org/api/swagger, Gitea's /api/swagger              repoListPullRequests, repoCreatePullRequest
+//	https://codeberg.org/api/swagger, Gitea's /api/swagger              repoListPullRequests, repoCreatePullRequest,
+//	                                                                    repoEditPullRequest, issueAddLabel
 type Host struct {
 	// Name is for settings and records, Title for people.
 	Name, Title string
@@ -50,6 +51,9 @@ type Host struct {
 	search             func(project, branch string) url.Values
 	isOf               func(l listed, branch string) bool
 	branch, base, body string
+	// change is the method that changes one, with the same names. A title that begins with draft makes a draft; where it
+	// is empty, a field does. labels is the path of the labels of one; empty: they are a field when it is opened.
+	change, draft, labels string
 	// rights returns why the token cannot open pull requests, as far as the host says.
 	rights func(ctx context.Context, o *Opener) error
 }
@@ -63,7 +67,7 @@ var Hosts = []Host{
 		pageSize: "per_page=100", perPage: 100,
 		link: regexp.MustCompile(`^/([A-Za-z0-9][\w.-]*/[\w.-]+)/pull/([1-9]\d{0,9})(?:/.*)?$`),
 		root: reposRoot, file: reposFile, read: (*reading).readAtRepos, rights: rightsAtRepos,
-		pulls: "/pulls", branch: "head", base: "base", body: "body",
+		pulls: "/pulls", branch: "head", base: "base", body: "body", change: http.MethodPatch, labels: "/issues/%d/labels",
 		search: func(project, branch string) url.Values {
 			owner, _, _ := strings.Cut(project, "/")
 			return url.Values{"state": {"open"}, "head": {owner + ":" + branch}, "per_page": {"1"}}
@@ -79,6 +83,7 @@ var Hosts = []Host{
 		file: func(path string) string { return "/repository/files/" + url.PathEscape(path) },
 		read: (*reading).readGitLab, rights: rightsOnGitLab,
 		pulls: "/merge_requests", branch: "source_branch", base: "target_branch", body: "description",
+		change: http.MethodPut, draft: "Draft: ",
 		search: func(_, branch string) url.Values {
 			return url.Values{"state": {"opened"}, "source_branch": {branch}, "per_page": {"100"}}
 		},
@@ -89,7 +94,8 @@ var Hosts = []Host{
 		user: "x-access-token", accept: "application/json", quota: "X-Ratelimit-", pageSize: "limit=50",
 		link: regexp.MustCompile(`^/([\w.-]+/[\w.-]+)/pulls/([1-9]\d{0,9})(?:/.*)?$`),
 		root: reposRoot, file: reposFile, read: (*reading).readAtRepos, rights: rightsAtRepos,
-		pulls: "/pulls", branch: "head", base: "base", body: "body",
+		pulls: "/pulls", branch: "head", base: "base", body: "body", change: http.MethodPatch, draft: "WIP: ",
+		labels: "/issues/%d/labels",
 		search: func(string, string) url.Values { return url.Values{"state": {"open"}, "limit": {"50"}} },
 		isOf: func(l listed, branch string) bool {
 			return l.Head.Label == branch && l.Head.RepoID == l.Base.RepoID

@@ -3,6 +3,7 @@ package codehost
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,6 +38,9 @@ type Opener struct {
 // Proposal is a pull request that is wanted.
 type Proposal struct {
 	Branch, Base, Title, Body string
+	// Labels and Draft count when it is opened.
+	Labels []string
+	Draft  bool
 	// Ended means that one that was merged or closed counts too.
 	Ended bool
 	// Since is before the pull request can have been opened.
@@ -93,28 +97,71 @@ func (o *Opener) readToken() (string, error) {
 	return token, nil
 }
 
+// The body of a proposal is between these comments. What people write around them stays.
+const (
+	bodyBegins = "<!-- docgauge: a message to the job replaces the text from here -->\n\n"
+	bodyEnds   = "\n\n<!-- docgauge: to here -->"
+)
+
 // Open opens the pull request p and returns its link, unless there is one: in any state if p.Ended, else an
-// open one. Where an answer does not say whether it was opened, it is looked for again first, so that
-// it is never opened twice: neither here nor after a crash, when Open is called again.
+// open one, which gets p.Body. Where an answer does not say whether it was opened, it is looked for again first, so
+// that it is never opened twice: neither here nor after a crash, when Open is called again. With an error there is a
+// link, too, if the pull request is there and only its text or its labels are not as p has them.
 func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) {
+	pulls, isNew := o.root(o.project)+o.pulls, p.Ended
 	err = Retry(ctx, again, func() error {
-		link, err = o.find(ctx, p)
-		if err == nil && link == "" {
+		l, err := o.find(ctx, p, p.Ended)
+		if err == nil && l.link() == "" {
+			fields := map[string]any{"title": p.Title, o.branch: p.Branch, o.base: p.Base,
+				o.body: bodyBegins + p.Body + bodyEnds}
+			switch {
+			case p.Draft && o.draft == "":
+				fields["draft"] = true
+			case p.Draft:
+				fields["title"] = o.draft + p.Title
+			}
+			if o.labels == "" && len(p.Labels) > 0 {
+				fields["labels"] = strings.Join(p.Labels, ",")
+			}
 			// After a crash from here on, find has it.
-			var opened listed
-			_, err = o.call(ctx, http.MethodPost, o.root(o.project)+o.pulls, map[string]any{
-				"title": p.Title, o.branch: p.Branch, o.base: p.Base, o.body: p.Body}, &opened)
-			link = opened.link()
+			_, err = o.call(ctx, http.MethodPost, pulls, fields, &l)
+			isNew = true
+		}
+		if link = l.link(); err != nil || !l.isOpen() {
+			return err
+		}
+		if text := l.withBody(p.Body); text != l.body() {
+			_, err = o.call(ctx, o.change, fmt.Sprintf("%s/%d", pulls, l.number()), map[string]any{o.body: text}, &struct{}{})
+		}
+		if err == nil && isNew && o.labels != "" && len(p.Labels) > 0 { // labels that it has do not change
+			_, err = o.call(ctx, http.MethodPost, o.root(o.project)+fmt.Sprintf(o.labels, l.number()),
+				map[string]any{"labels": p.Labels}, &json.RawMessage{})
 		}
 		return err
 	})
-	if err == nil && analytics.SafeLink(link) == "" {
-		err = fmt.Errorf("pull request: want a link with https (html_url, web_url), got %.100q", link)
+	if analytics.SafeLink(link) == "" {
+		if err == nil {
+			err = fmt.Errorf("pull request: want a link with https (html_url, web_url), got %.100q", link)
+		}
+		link = ""
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s %s, branch %s: %w", o.Title, o.project, p.Branch, err)
+		err = fmt.Errorf("%s %s, branch %s: %w", o.Title, o.project, p.Branch, err)
 	}
-	return link, nil
+	return link, err
+}
+
+// Merged reports whether the newest pull request of p's branch was merged.
+func (o *Opener) Merged(ctx context.Context, p Proposal) (merged bool, err error) {
+	err = Retry(ctx, again, func() error {
+		l, err := o.find(ctx, p, true)
+		merged = l.Merged != nil
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("%s %s, branch %s: %w", o.Title, o.project, p.Branch, err)
+	}
+	return merged, err
 }
 
 // Retry calls do until it succeeds, 4 times within a minute at most. again reports whether to try again after the nth
@@ -143,9 +190,16 @@ func (o *Opener) Check(ctx context.Context) error {
 
 // listed is a pull request in a list, or one that was just opened.
 type listed struct {
-	HTML    string    `json:"html_url"`
-	Web     string    `json:"web_url"` // of GitLab
-	Created time.Time `json:"created_at"`
+	HTML    string     `json:"html_url"`
+	Web     string     `json:"web_url"` // of GitLab
+	Created time.Time  `json:"created_at"`
+	Merged  *time.Time `json:"merged_at"`
+	State   string
+	Number  int
+	Body    string
+	// The last two of GitLab.
+	IID         int
+	Description string
 	// Gitea's label is the branch, also once that is deleted. RepoID tells forks apart.
 	Head, Base struct {
 		Label  string
@@ -157,15 +211,29 @@ type listed struct {
 }
 
 func (l listed) link() string { return cmp.Or(l.HTML, l.Web) }
+func (l listed) number() int  { return cmp.Or(l.Number, l.IID) }
+func (l listed) isOpen() bool { return l.State == "open" || l.State == "opened" }
+func (l listed) body() string { return cmp.Or(l.Body, l.Description) }
+
+// withBody returns the text of l with another body, where it has one of ours.
+func (l listed) withBody(body string) string {
+	text := strings.ReplaceAll(l.body(), "\r\n", "\n") // forms of browsers have these
+	before, rest, begins := strings.Cut(text, strings.TrimSpace(bodyBegins))
+	_, after, ends := strings.Cut(rest, strings.TrimSpace(bodyEnds))
+	if !begins || !ends {
+		return l.body()
+	}
+	return before + bodyBegins + body + bodyEnds + after
+}
 
 // maxPages is the number of pages of a list that are read: Gitea's have 50 pull requests each.
 const maxPages = 100
 
-// find returns the link of the pull request that p asks for, empty without one. It reads the list, the newest
-// first, as far as the pull request can be.
-func (o *Opener) find(ctx context.Context, p Proposal) (string, error) {
+// find returns the newest open pull request of p's branch, or the newest of all, the zero value without one. It reads
+// the list, the newest first, as far as the pull request can be.
+func (o *Opener) find(ctx context.Context, p Proposal, all bool) (listed, error) {
 	query := o.search(o.project, p.Branch)
-	if p.Ended {
+	if all {
 		query.Set("state", "all")
 	}
 	for page := 1; page <= maxPages; page++ {
@@ -173,20 +241,21 @@ func (o *Opener) find(ctx context.Context, p Proposal) (string, error) {
 		var found []listed
 		header, err := o.call(ctx, http.MethodGet, o.root(o.project)+o.pulls+"?"+query.Encode(), nil, &found)
 		if err != nil {
-			return "", err
+			return listed{}, err
 		}
 		old := true
 		for _, l := range found {
 			old = old && l.Created.Before(p.Since)
 			if o.isOf(l, p.Branch) {
-				return l.link(), nil
+				return l, nil
 			}
 		}
 		if old || !hasNext(header) {
-			return "", nil
+			return listed{}, nil
 		}
 	}
-	return "", fmt.Errorf("more than %d pull requests are newer than the job: cannot tell whether it has one", 50*maxPages)
+	return listed{}, fmt.Errorf("more than %d pull requests are newer than the job: cannot tell whether it has one",
+		50*maxPages)
 }
 
 var errNoWrite = errors.New("the token may not write: want read and write access to the repository and pull requests")

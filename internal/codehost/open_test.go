@@ -69,7 +69,7 @@ func TestOnePullRequest(t *testing.T) {
 			t.Error(diff)
 		}
 		if got := s.Pulls()[1]; got.Title != "one" || got.Base != "main" || got.Branch != "a" ||
-			got.Body != "of job_1" {
+			!strings.Contains(got.Body, "\n\nof job_1\n\n") {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -92,6 +92,78 @@ func TestEndedPullRequest(t *testing.T) {
 				t.Errorf("with a link: %s, %v", link, err)
 			}
 		}
+	})
+}
+
+// TestPullRequestText: a pull request is opened with labels and as a draft. Later only the text between our comments
+// changes, while it is open; labels that people took away stay away.
+func TestPullRequestText(t *testing.T) {
+	eachHost(t, func(t *testing.T, s *fake.Host, o *codehost.Opener) {
+		p := proposed("a")
+		p.Labels, p.Draft = []string{"docs", "by agent"}, true
+		open := func() fake.Pull {
+			t.Helper()
+			link, err := o.Open(t.Context(), p)
+			if check(t, err); link != s.Link(1) {
+				t.Errorf("link %s", link)
+			}
+			return s.Pulls()[0]
+		}
+		if got := open(); got.State() != fake.Draft || got.Title != "one" || !slices.Equal(got.Labels, p.Labels) {
+			t.Errorf("opened: %+v", got)
+		}
+		s.Change(1, func(pr *fake.Pull) {
+			pr.Labels, pr.Body = nil, "By hand.\r\n"+strings.ReplaceAll(pr.Body, "\n", "\r\n")+"\r\nReviewed."
+		})
+		p.Ended, p.Body = false, "of job_1, and more"
+		for range 2 {
+			s.Asked()
+			got := open()
+			if got.Labels != nil || !strings.HasPrefix(got.Body, "By hand.\n") || !strings.HasSuffix(got.Body, "\nReviewed.") ||
+				strings.Count(got.Body, "of job_1") != 1 || !strings.Contains(got.Body, "\n\nof job_1, and more\n\n") {
+				t.Errorf("changed: %+v", got)
+			}
+		}
+		if got := s.Asked(); len(got) != 1 {
+			t.Errorf("nothing to change: %v", got)
+		}
+		s.Change(1, func(pr *fake.Pull) { pr.Body = "All by hand." })
+		if got := open(); got.Body != "All by hand." {
+			t.Errorf("by hand: %s", got.Body)
+		}
+		s.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+			if r.Method != http.MethodGet {
+				w.WriteHeader(http.StatusForbidden)
+			}
+			return r.Method != http.MethodGet
+		}
+		s.Change(1, func(pr *fake.Pull) {
+			pr.Body = "<!-- docgauge: a message to the job replaces the text from here -->" +
+				"\n\nold\n\n<!-- docgauge: to here -->"
+		})
+		if link, err := o.Open(t.Context(), p); err == nil || link != s.Link(1) {
+			t.Errorf("not changed: %q %v", link, err)
+		}
+	})
+}
+
+// TestMerged: the newest pull request of a branch counts.
+func TestMerged(t *testing.T) {
+	eachHost(t, func(t *testing.T, s *fake.Host, o *codehost.Opener) {
+		s.Add(fake.Pull{Branch: "a", Base: "main", Fork: true, OpenedAt: noon}, fake.Merge)
+		expect := func(want bool) {
+			t.Helper()
+			if got, err := o.Merged(t.Context(), proposed("a")); err != nil || got != want {
+				t.Errorf("%t, %v", got, err)
+			}
+		}
+		expect(false)
+		s.Add(fake.Pull{Branch: "a", Base: "main", OpenedAt: noon}, fake.Close)
+		expect(false)
+		s.Add(fake.Pull{Branch: "a", Base: "main", OpenedAt: noon}, fake.Merge)
+		expect(true)
+		s.Add(fake.Pull{Branch: "a", Base: "main", OpenedAt: noon})
+		expect(false)
 	})
 }
 

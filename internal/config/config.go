@@ -14,6 +14,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
@@ -48,10 +49,16 @@ const (
 	NeedNothing  Need = 0
 )
 
-// Load returns the settings; it changes nothing. The error is of type [Problems], and names the
-// file and line, or the flag, of each value.
+// Load returns the settings; it changes nothing. The error has the type [Problems], and names the file and line, or
+// the flag, of each value.
 func (s *Source) Load(n Need, now time.Time) (Config, error) {
-	c := Config{Warnings: slices.Clone(s.Warnings), SecretFiles: map[string]string{}}
+	c := Config{Warnings: slices.Clone(s.Warnings), SecretFiles: map[string]string{}, AgentVariables: map[string]string{}}
+	for _, name := range format.List(s.agents) {
+		name = strings.TrimPrefix(name, "+")
+		if value, set := s.Lookup(name); set {
+			c.AgentVariables[name] = value
+		}
+	}
 	p := slices.Clone(s.Problems)
 	s.checkNames(&p)
 	s.decode(&c, &p)

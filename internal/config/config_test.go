@@ -258,7 +258,7 @@ func TestSourceWhileDecoding(t *testing.T) {
 	}
 }
 
-// TestSpareKey: only commands that ask the API need the file of its key. Those of a site make it.
+// TestSpareKey: only commands that ask the API need the file of its key. The commands of a site create it.
 func TestSpareKey(t *testing.T) {
 	clearVariables(t)
 	t.Setenv("DOCGAUGE_BASE_URL", "https://api.example.com")

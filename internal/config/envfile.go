@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/docgauge/docgauge/internal/format"
 )
 
 // envLine is one setting of a file.
@@ -23,9 +25,17 @@ func (s *Source) parse(text string) {
 		s.Problems.add("%s: is not UTF-8 text", s.File.Path)
 		return
 	}
-	for i, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
+	lines := strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n")
+	s.agents = s.environ[agentNames]
+	for _, line := range lines {
 		key, value, err := parseEnvLine(strings.TrimSuffix(line, "\r"))
-		if err == nil && key != "" {
+		if err == nil && key == agentNames && s.agents == "" {
+			s.agents = value
+		}
+	}
+	for i, line := range lines {
+		key, value, err := parseEnvLine(strings.TrimSuffix(line, "\r"))
+		if _, agents := s.agentVariable(key); err == nil && key != "" && !agents {
 			err = checkKey(key)
 		}
 		for _, former := range s.lines {
@@ -40,6 +50,19 @@ func (s *Source) parse(text string) {
 			s.lines = append(s.lines, envLine{key, value, i + 1})
 		}
 	}
+}
+
+// agentNames is the setting that names the variables of agents, which may be in a file too.
+const agentNames = prefix + "SITE_AGENT_ENV"
+
+// agentVariable reports whether a variable is one of agents, and whether it is a secret.
+func (s *Source) agentVariable(key string) (secret, ok bool) {
+	for _, name := range format.List(s.agents) {
+		if plain, isPlain := strings.CutPrefix(name, "+"); plain == key && !strings.HasPrefix(key, prefix) {
+			return !isPlain, true
+		}
+	}
+	return false, false
 }
 
 // libraryKeys are the variables that libraries of this program read.
@@ -61,7 +84,7 @@ func checkKey(key string) error {
 		key = "variable" // rather than what may be a secret, pasted alone
 	}
 	return fmt.Errorf("%s: nothing here reads it: want DOCGAUGE_…, AWS_…, HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE, "+
-		"SSL_CERT_DIR or GITHUB_TOKEN", key)
+		"SSL_CERT_DIR, GITHUB_TOKEN or a name in %s", key, agentNames)
 }
 
 // variableName matches the names of variables, which secrets do not look like.

@@ -110,7 +110,7 @@ type Config struct {
 	SiteRepo           string           `envconfig:"DOCGAUGE_SITE_REPO" desc:"git repositories that agent jobs edit, one a project, comma-separated: [project=]path or URL, with #branch; unset = no jobs"`
 	SiteAgent          string           `envconfig:"DOCGAUGE_SITE_AGENT" desc:"agent that carries out jobs: claude, codex, gemini, or command (DOCGAUGE_SITE_AGENT_COMMAND); unset = no jobs"`
 	SiteAgentCommand   string           `envconfig:"DOCGAUGE_SITE_AGENT_COMMAND" desc:"command that edits files in its working directory, run by sh -c with the prompt on standard input"`
-	SiteAgentEnv       string           `envconfig:"DOCGAUGE_SITE_AGENT_ENV" desc:"names of variables that the agent gets, such as that of its model's key; a change that contains a value is refused"`
+	SiteAgentEnv       string           `envconfig:"DOCGAUGE_SITE_AGENT_ENV" desc:"names of variables that the agent gets, from the environment or the file of settings: NAME of a secret, such as its model's key (a change that contains it is refused), +NAME of a plain setting"`
 	SiteAgentHosts     string           `envconfig:"DOCGAUGE_SITE_AGENT_HOSTS" desc:"hosts that the agent may connect to over TLS: api.example.com, *.example.com, models.example.com:8443; unset = no network"`
 	SiteAgentURL       string           `envconfig:"DOCGAUGE_SITE_AGENT_URL" desc:"gateway to models that the agent is configured for: http or https, a name or an address, also on this machine, without /v1; nothing else there is reached"`
 	SiteAgentCA        string           `envconfig:"DOCGAUGE_SITE_AGENT_CA" desc:"file of the authorities that vouch for DOCGAUGE_SITE_AGENT_URL; unset = those of the system"`
@@ -119,13 +119,19 @@ type Config struct {
 	SiteAgentRefuse    string           `envconfig:"DOCGAUGE_SITE_AGENT_REFUSE" desc:"more files whose changes are refused: deploy.yml in any directory, ci/*.sh from the top, scripts/ with all below"`
 	SiteJail           string           `envconfig:"DOCGAUGE_SITE_JAIL" default:"bubblewrap" desc:"confinement of agent and check: bubblewrap, or none (they can read and change what docgauge can)"`
 	SiteCheckCommand   string           `envconfig:"DOCGAUGE_SITE_CHECK_COMMAND" desc:"command that a change must pass, run by sh -c where the agent worked; unset = every change passes"`
+	SiteCheckTries     Count            `envconfig:"DOCGAUGE_SITE_CHECK_TRIES" default:"2" range:"0,10" desc:"how often the agent may correct a change that does not pass the check, in its session, within DOCGAUGE_SITE_JOB_TIMEOUT; 0 to 10"`
 	SiteCodeHost       string           `envconfig:"DOCGAUGE_SITE_CODE_HOST" desc:"where pull requests are opened: github, gitlab, gitea (Forgejo too), or none (branches alone); unset = guessed for github.com, gitlab.com and codeberg.org"`
 	SiteCodeHostURL    string           `envconfig:"DOCGAUGE_SITE_CODE_HOST_URL" desc:"URL of the code host's REST API: https://HOST/api/v3 for GitHub, /api/v4 for GitLab, /api/v1 for Gitea; unset = that of github.com, gitlab.com or codeberg.org"`
 	SiteToken          Secret           `envconfig:"DOCGAUGE_SITE_TOKEN" live:"true" desc:"token for the code host: reads the repository, pushes branches, opens pull requests; never reaches the agent; or DOCGAUGE_SITE_TOKEN_FILE"`
+	SitePullLabels     string           `envconfig:"DOCGAUGE_SITE_PULL_REQUEST_LABELS" desc:"comma-separated labels of the pull requests that jobs open; GitLab and GitHub make those that are missing"`
+	SitePullDraft      bool             `envconfig:"DOCGAUGE_SITE_PULL_REQUEST_DRAFT" default:"false" desc:"whether jobs open pull requests as drafts"`
+	SitePullPrompt     bool             `envconfig:"DOCGAUGE_SITE_PULL_REQUEST_PROMPT" default:"true" desc:"whether pull requests have the job's prompt, folded; false = it is not published"`
 	SiteJobTimeout     Duration         `envconfig:"DOCGAUGE_SITE_JOB_TIMEOUT" default:"30m" desc:"time limit of the agent, and of the check; 1s to 24h"`
 	SiteJobConcurrency Count            `envconfig:"DOCGAUGE_SITE_JOB_CONCURRENCY" default:"2" desc:"jobs at work at once, 1 to 64"`
 	SiteJobDisk        Bytes            `envconfig:"DOCGAUGE_SITE_JOB_DISK" default:"2GiB" desc:"size of a job's files at which it is stopped, and of all homes of a project's other jobs, the oldest of which are removed"`
 
+	// AgentVariables are those that DOCGAUGE_SITE_AGENT_ENV names and that are set.
+	AgentVariables map[string]string `ignored:"true"`
 	// SecretFiles are the files that secrets were read from, by the variable of the secret.
 	SecretFiles map[string]string `ignored:"true"`
 	Build       Build             `ignored:"true"`

@@ -47,9 +47,9 @@ const (
 // SinkParquet is the sink whose files are the archive.
 const SinkParquet = "parquet"
 
-// SinkKinds are all sinks, in the order in which a window comes to them: data files of Delta Lake are
-// links to those of Parquet. ClickHouse commits windows that wait for each other with the same few statements,
-// Delta Lake with one entry of its log.
+// SinkKinds are all sinks, in the order in which a window comes to them: data files of Delta Lake are links to files
+// of Parquet. ClickHouse commits windows that wait for each other with the same few statements, Delta Lake with one
+// entry of its log.
 var SinkKinds = []SinkKind{
 	{
 		SinkParquet, "Parquet", Files, []string{"DOCGAUGE_PARQUET_URL"},

@@ -27,7 +27,7 @@ func TestSinkKinds(t *testing.T) {
 		t.Errorf("sinks %v, packages %v", names, packages)
 	}
 	settings := []string{"DOCGAUGE_SINKS"}
-	// What the documentation says of a DSN is one, without what can be left out.
+	// The documentation's form of a DSN is a DSN, without its optional parts.
 	optional := regexp.MustCompile(`\[[^]]*\]|[ ;,].*`)
 	for _, k := range SinkKinds {
 		for i, v := 0, reflect.ValueOf(k); i < v.NumField(); i++ {
@@ -64,7 +64,7 @@ func TestSinkKinds(t *testing.T) {
 	}
 }
 
-// TestSinkPlaces: a sink that is chosen has a place of its own, and settings that have no effect are reported.
+// TestSinkPlaces: each chosen sink has a separate place, and settings that have no effect are reported.
 func TestSinkPlaces(t *testing.T) {
 	for settings, want := range map[string]string{
 		"SINKS=clickhouse":                     "DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes: ",

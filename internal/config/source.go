@@ -22,12 +22,13 @@ import (
 type Source struct {
 	// File is the file; the zero value for none.
 	File EnvFile
-	// Problems are those of the file itself; each begins with the file and the line.
+	// Problems are the problems of the file itself; each begins with the file and the line.
 	Problems Problems
 	// Warnings are about settings of the file that work but should be changed.
 	Warnings []string
 
 	lines   []envLine
+	agents  string // the names of agents' variables
 	flags   map[string]Flag
 	environ map[string]string
 	dropped func(key string) bool // the variables that do not count; nil = none
@@ -63,7 +64,8 @@ func ReadSource(from EnvFile, flags map[string]Flag) *Source {
 		s.Problems.add("%s: %v%s", from.NamedBy, err, from.relative())
 	}
 	for _, l := range s.lines {
-		if file.WorldReadable() && isSecret(l.key) && l.value != "" {
+		agents, _ := s.agentVariable(l.key)
+		if file.WorldReadable() && (isSecret(l.key) || agents) && l.value != "" {
 			s.Warnings = append(s.Warnings, fmt.Sprintf(
 				"%s:%d: %s: every user of this machine can read the file (mode %04o): chmod 600 %s",
 				path, l.number, l.key, file.Mode, path))
@@ -198,8 +200,7 @@ func (s *Source) checkNames(p *Problems) {
 	}
 }
 
-// Export makes the variables of libraries those of this process, because libraries read them only
-// there.
+// Export sets the variables of libraries in the environment of this process, because libraries read them only there.
 func (s *Source) Export() error {
 	keys := slices.Collect(maps.Keys(environ()))
 	for _, l := range s.lines {
@@ -215,8 +216,8 @@ func (s *Source) Export() error {
 	return errors.Join(errs...)
 }
 
-// Reload reads the file again, below the same environment and flags, for a running process with
-// the settings of former. After an error, which is of type [Problems], they stay.
+// Reload reads the file again, below the same environment and flags, for a running process with the settings of
+// former. After an error, which has the type [Problems], they stay.
 func (s *Source) Reload(n Need, now time.Time, former Config) (*Source, Config, error) {
 	next := ReadSource(s.File, s.flags)
 	next.environ = s.environ
@@ -269,9 +270,8 @@ type Setting struct {
 	Line   int    `json:"line,omitempty"`
 }
 
-// Explain returns every setting in effect with its source, in the order of [Variables], then
-// variables of libraries that are set. The error is that of Load; the settings are there with an
-// error, too.
+// Explain returns every setting in effect with its source, in the order of [Variables], then variables of libraries
+// that are set. The error is the error of Load; the settings are returned with an error, too.
 func (s *Source) Explain(n Need, now time.Time) ([]Setting, Config, error) {
 	c, err := s.Load(n, now)
 	all := slices.Clone(Variables())
@@ -281,7 +281,9 @@ func (s *Source) Explain(n Need, now time.Time) ([]Setting, Config, error) {
 	}
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		if libraryKeys.MatchString(key) {
+		if secret, agents := s.agentVariable(key); agents {
+			all = append(all, Variable{Name: key, Group: "Agents", Secret: secret})
+		} else if libraryKeys.MatchString(key) {
 			all = append(all, Variable{Name: key, Group: "Libraries", Secret: isSecret(key)})
 		}
 	}

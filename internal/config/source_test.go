@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,6 +84,43 @@ func TestEnvFile(t *testing.T) {
 	}
 	if bad := ParseSource("x.env", "A=\xff"); len(bad.Problems) != 1 || !strings.Contains(bad.Problems[0], "UTF-8") {
 		t.Errorf("%v", bad.Problems)
+	}
+}
+
+// TestAgentVariables: a file may have the variables that DOCGAUGE_SITE_AGENT_ENV names, whether it or the environment
+// sets that. Those of the environment win, and secrets are not shown.
+func TestAgentVariables(t *testing.T) {
+	t.Setenv("MODEL_NAME", "of the environment")
+	const list = "DOCGAUGE_SITE_AGENT_ENV=MODEL_KEY,+MODEL_NAME,+MODEL_PLACE"
+	const variables = "\nMODEL_KEY=hunter22\nMODEL_NAME=x\nMODEL_PLACE=here\nMODEL_OTHER=y"
+	for _, inFile := range []bool{true, false} {
+		text := list + variables
+		if !inFile {
+			_, names, _ := strings.Cut(list, "=")
+			t.Setenv("DOCGAUGE_SITE_AGENT_ENV", names)
+			text = variables
+		}
+		s := ParseSource("x.env", text)
+		if len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "MODEL_OTHER: nothing here reads it") {
+			t.Fatalf("%v", s.Problems)
+		}
+		s.Problems = nil
+		settings, c, _ := s.Explain(0, time.Now())
+		want := map[string]string{"MODEL_KEY": "hunter22", "MODEL_NAME": "of the environment", "MODEL_PLACE": "here"}
+		if !maps.Equal(c.AgentVariables, want) {
+			t.Errorf("%v", c.AgentVariables)
+		}
+		shown := map[string]string{}
+		for _, one := range settings {
+			shown[one.Name] = one.Value
+		}
+		if shown["MODEL_KEY"] != "[redacted]" || shown["MODEL_PLACE"] != "here" {
+			t.Errorf("shown: %v", shown)
+		}
+	}
+	path := writeEnvFile(t, 0o644, list+variables)
+	if said := ReadSource(EnvFile{path, "--env-file"}, nil).Warnings; len(said) != 1 || !strings.Contains(said[0], "MODEL_KEY") {
+		t.Errorf("readable by all: %v", said)
 	}
 }
 

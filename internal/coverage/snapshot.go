@@ -31,11 +31,18 @@ type SnapshotReader struct {
 	Queue func(ctx context.Context, out *view.Snapshot) error
 }
 
-// Read makes a snapshot. A commit during it may be in one part and not yet in another; the next
-// snapshot has all of it.
+// Read makes a snapshot. Windows and their rows are of one moment; a commit during it may be in them and not yet in
+// counters and runs.
 func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
 	out := view.Snapshot{At: r.Now().UTC(), Version: r.Config.Build.Version, Revision: r.Config.Build.Revision}
-	p, err := Selection{}.Plan(ctx, r.State, r.Config, out.At)
+	var p Plan
+	var tops []state.TopRows
+	err := r.State.Reading(ctx, func(db *state.DB) (err error) {
+		if p, err = (Selection{}).Plan(ctx, db, r.Config, out.At); err == nil {
+			tops, err = db.Top(ctx, max(int(r.Config.TopPages), view.MaxRows))
+		}
+		return err
+	})
 	if err != nil {
 		return out, err
 	}
@@ -46,8 +53,10 @@ func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
 	for _, s := range r.Sinks {
 		out.Sinks = append(out.Sinks, sinkOf(s, p.Ledger))
 	}
+	r.windows(p, tops, &out)
+	others(tops, &out)
 	parts := []func(context.Context, Plan, *view.Snapshot) error{
-		r.windows, r.others, r.open, r.counters, r.histograms, r.keys, r.runs, r.due,
+		r.open, r.counters, r.histograms, r.keys, r.runs, r.due,
 	}
 	for _, add := range parts {
 		if err := add(ctx, p, &out); err != nil {
@@ -77,38 +86,31 @@ func sinkOf(s sinks.Sink, l Ledger) view.Sink {
 }
 
 // windows adds the newest windows, with their pages if those in the state are of the same reading.
-func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snapshot) error {
-	lists, err := r.State.Top(ctx, int(r.Config.TopPages))
+func (r *SnapshotReader) windows(plan Plan, lists []state.TopRows, out *view.Snapshot) {
 	for _, p := range out.Projects {
 		for _, g := range p.Grids {
 			rev := g.Newest
 			if rev == nil {
 				continue
 			}
-			w := view.Window{Revision: *rev}
-			if before := g.EndingAt(g.Granularity.ComparedWith(rev.Window).To); before != nil &&
-				before.Comparable(*rev) {
-				w.Previous = &before.Totals
-			}
+			w := g.NewestWindow()
 			if !rev.Verified {
 				e := plan.Ledger.Entry(rev.Key)
 				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
 			}
 			for _, list := range lists {
 				if list.Key == rev.Key && list.Revision == rev.Number {
-					w.Pages = analytics.RowsOf[analytics.Row](list.Rows)
+					w.Pages = analytics.RowsOf[analytics.Row](list.Rows[:min(len(list.Rows), int(r.Config.TopPages))])
 				}
 			}
 			out.Windows = append(out.Windows, w)
 		}
 	}
-	return err
 }
 
 // others adds the newest windows of other reports, in configured order, with their rows if those in the state are of the
 // same reading. Without rows they are known by the totals beside them alone.
-func (r *SnapshotReader) others(ctx context.Context, _ Plan, out *view.Snapshot) error {
-	lists, err := r.State.Top(ctx, view.MaxRows)
+func others(lists []state.TopRows, out *view.Snapshot) {
 	for _, p := range out.Projects {
 		for _, g := range p.Others {
 			rev := g.Newest
@@ -119,13 +121,13 @@ func (r *SnapshotReader) others(ctx context.Context, _ Plan, out *view.Snapshot)
 				return rev.Key == l.Key && rev.Number == l.Revision
 			})
 			if i >= 0 {
-				out.Others = append(out.Others, view.RowsWindow{Revision: *rev, Rows: lists[i].Rows, More: lists[i].More})
+				rows := lists[i].Rows[:min(len(lists[i].Rows), view.MaxRows)]
+				out.Others = append(out.Others, view.RowsWindow{Revision: *rev, Rows: rows, More: lists[i].More})
 			} else if !rev.Report.Shape().Site {
 				out.Others = append(out.Others, view.RowsWindow{Revision: *rev})
 			}
 		}
 	}
-	return err
 }
 
 // open adds the running windows.

@@ -151,11 +151,9 @@ func TestSnapshotOfAgents(t *testing.T) {
 	put := func(k analytics.Key, of int32) {
 		k.Report = analytics.AgentsReport
 		rev := analytics.Revision{Key: k, Number: 2, Settled: true, Verified: true}
-		err := db.Record(t.Context(), rev, analytics.Provenance{}, []string{"parquet"})
-		if err == nil {
-			err = db.SetTop(t.Context(), state.TopRows{Key: k, Revision: of, More: int(today - k.From),
+		err := db.Record(t.Context(), rev, analytics.Provenance{}, []string{"parquet"},
+			state.TopRows{Key: k, Revision: of, More: int(today - k.From),
 				Rows: []analytics.Record{analytics.RecordOf(analytics.AgentRow{Agent: k.Project})}})
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,6 +174,46 @@ func TestSnapshotOfAgents(t *testing.T) {
 		}
 		if want > 0 && (out.Others[0].Key.Window != week.Window || out.Others[1].More != 1) {
 			t.Errorf("%+v", out.Others)
+		}
+	}
+}
+
+// TestSnapshotDuringCommits: no snapshot has the newest window without its pages, while readings of it are committed.
+func TestSnapshotDuringCommits(t *testing.T) {
+	today := analytics.NewDate(2026, time.March, 10)
+	c := config.Config{Projects: config.Projects{"a"}, StateDir: t.TempDir(), TopPages: 5,
+		Windows: config.Windows{{Granularity: analytics.Day}}}
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	committed := make(chan error, 1)
+	go func() {
+		var err error
+		for n := int32(1); n <= 300 && err == nil; n++ {
+			rev := analytics.Revision{Key: dayOf("a", today-1), Number: n, Settled: true, Verified: true}
+			err = db.Record(t.Context(), rev, analytics.Provenance{}, nil, state.TopRows{Key: rev.Key, Revision: n,
+				Rows: []analytics.Record{analytics.RecordOf(analytics.Row{Path: "/"})}})
+		}
+		committed <- err
+	}()
+	s := SnapshotReader{Config: c, State: db, Now: func() time.Time { return today.Time().Add(12 * time.Hour) },
+		KeyRejected: func(context.Context, string) (bool, error) { return false, nil }}
+	for seen := int32(0); seen < 300; {
+		out, err := s.Read(t.Context())
+		if err != nil || len(out.Windows) > 0 && len(out.Windows[0].Pages) != 1 {
+			t.Fatalf("%v; %+v", err, out.Windows)
+		}
+		if len(out.Windows) > 0 {
+			seen = out.Windows[0].Number
+		}
+		select {
+		case err := <-committed:
+			if err != nil {
+				t.Fatal(err)
+			}
+		default:
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (t *Table) writeCheckpoint(ctx context.Context) error {
 }
 
 // publish has write fill a file, and puts it, whole and durable, in the place of the former
-// one of this name in the log.
+// file of this name in the log.
 func (t *Table) publish(ctx context.Context, base string, write func(*os.File) error) error {
 	f, err := os.OpenFile(t.options.Files.StagingFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -41,9 +41,9 @@ type checkpointField struct {
 	optional bool // the zero value is null
 }
 
-// checkpointFields are named by their paths in checkpointSchema, which is that of the
-// protocol's version 1 without what this program neither writes nor reads. All columns are
-// optional, as in the checkpoints of other programs: a row has one action.
+// checkpointFields are named by their paths in checkpointSchema, which is the schema of the protocol's version 1
+// without what this program neither writes nor reads. All columns are optional, as in the checkpoints of other
+// programs: a row has one action.
 var (
 	checkpointFields = map[string]checkpointField{}
 	checkpointSchema = func() *schema.GroupNode {

@@ -25,11 +25,10 @@ const (
 	longestPause = time.Second
 )
 
-// Commit appends one entry, which removes and adds the files of plan. plan is called with
-// the current snapshot, and again with a newer one if another writer came first. Without
-// anything to add or to remove, Commit writes no entry. It creates a missing table. The
-// version is that of the entry, or of the snapshot if no entry was written. After an error the
-// entry may exist or appear later: calling again is safe if plan goes by the snapshot.
+// Commit appends one entry, which removes and adds the files of plan. plan is called with the current snapshot, and
+// again with a newer one if another writer came first. Without anything to add or to remove, Commit writes no entry.
+// It creates a missing table. The version is the version of the entry, or of the snapshot if no entry was written.
+// After an error the entry may exist or appear later: calling again is safe if plan goes by the snapshot.
 func (t *Table) Commit(
 	ctx context.Context, plan func(*Snapshot) (add []Add, remove []string, err error),
 ) (version int64, err error) {

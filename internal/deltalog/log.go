@@ -33,7 +33,7 @@ func (t *Table) name(base string) string { return path.Join(t.options.Dir, logDi
 
 func (t *Table) entryName(version int64) string { return t.name(fmt.Sprintf("%020d.json", version)) }
 
-// mark tells an entry from another one of the same version; the zero value is like none.
+// mark tells an entry from another entry of the same version; the zero value equals no mark of an entry.
 type mark struct {
 	size int64
 	end  string
@@ -61,8 +61,8 @@ func markIn(f filestore.File) (mark, error) {
 	return mark{f.Size(), string(end)}, err
 }
 
-// refresh brings the snapshot up to date. The error is ErrGone if the log has lost entries
-// that this process has read: then the snapshot is that of the new log.
+// refresh brings the snapshot up to date. The error is ErrGone if the log has lost entries that this process has
+// read: then the snapshot shows the new log.
 //
 // The newest entry known is looked at each time, since a directory can be emptied by hand
 // under a running program, and a next entry without those before it would be no table.

@@ -35,7 +35,7 @@ func realistic(i int) deltalog.Add {
 	}
 }
 
-// TestMemory: a table of 20,000 files takes less than 8 MiB, one of 100,000 less than 40.
+// TestMemory: a table of 20,000 files takes less than 8 MiB, a table of 100,000 less than 40.
 func TestMemory(t *testing.T) {
 	files := newFiles(t)
 	const entries, each = 101, 200

@@ -47,8 +47,8 @@ func deltalake(t *testing.T, dir, what string) (r reading) {
 	return r
 }
 
-// counts has a reader count rows of a table: all of them, the visits, those of window 49,
-// and all of them at a former version.
+// counts has a reader count rows of a table: all rows, the visits, the rows of window 49, and all rows at a former
+// version.
 func counts(t *testing.T, reader engines.DeltaReader, dir string, former int64) string {
 	t.Helper()
 	table := engines.DeltaTable{Name: "t", Path: filepath.Join(dir, tableDir)}

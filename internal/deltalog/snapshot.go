@@ -41,7 +41,7 @@ func newSnapshot() *Snapshot {
 // Version is the version of the newest entry, -1 if the table does not exist.
 func (s *Snapshot) Version() int64 { return s.version }
 
-// ID is that of the table, which a new one in the same place does not have.
+// ID is the id of the table, which a new table in the same place does not have.
 func (s *Snapshot) ID() string {
 	if s.meta == nil {
 		return ""
@@ -103,8 +103,8 @@ func (s *Snapshot) get(path string) (*add, bool) {
 	return a, true
 }
 
-// apply makes the snapshot that of version. Removals come first whatever the order in the
-// entry is: a program that changes the description of a file may list them last.
+// apply advances the snapshot to version. Removals come first whatever the order in the entry is: a program that
+// changes the description of a file may list them last.
 func (s *Snapshot) apply(version int64, actions []action) {
 	for _, a := range actions {
 		if a.Remove != nil {

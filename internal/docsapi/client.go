@@ -67,9 +67,8 @@ type ClientOptions struct {
 	// in flight. If an error of it has a method RetryAt() time.Time, nothing may be
 	// sent before that time: it is returned at once, wrapped.
 	Transport http.RoundTripper `json:"-"`
-	// WriteTransport returns the transport for a project's POSTs, with
-	// NewWriteTransport at the bottom; nil means that alone. Its errors count as
-	// those of Transport do.
+	// WriteTransport returns the transport for a project's POSTs, with NewWriteTransport at the bottom; nil means
+	// NewWriteTransport alone. Its errors count like errors of Transport.
 	WriteTransport func(project string) http.RoundTripper `json:"-"`
 	// JobPath is the path for reading one agent job, which the specification
 	// leaves open; empty means defaultJobPath. See CheckJobPath.

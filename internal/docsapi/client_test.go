@@ -83,7 +83,7 @@ func TestTransports(t *testing.T) {
 	c.jobTransport = count("jobs", status(200, oneJob))
 	_, err1 := c.Page(t.Context(), query())
 	_, err2 := c.Job(t.Context(), "a", "job_1")
-	_, err3 := c.CreateJob(t.Context(), "a", "x")
+	_, err3 := c.CreateJob(t.Context(), "a", "x", "")
 	_, err4 := c.SendMessage(t.Context(), "b", "job_1", "x")
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
 				cfg.WriteAPIKey = nil
 			}
 		})
-		_, err := c.CreateJob(t.Context(), "prj_a", testPrompt)
+		_, err := c.CreateJob(t.Context(), "prj_a", testPrompt, "")
 		if !IsUnauthorized(err) || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), tc.not) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -159,8 +159,11 @@ func TestRequestsOnTheWire(t *testing.T) {
 		do   func() (Job, error)
 		want string
 	}{
-		"create": {func() (Job, error) { return c.CreateJob(t.Context(), "a/b", "say \"<é>\"\n") },
+		"create": {func() (Job, error) { return c.CreateJob(t.Context(), "a/b", "say \"<é>\"\n", "") },
 			post("/base/v2/agent/a%2Fb/job", `{"prompt":"say \"<é>\"\n"}`)},
+		"titled": {func() (Job, error) { return c.CreateJob(t.Context(), "prj_a", "more", "é\n#1") },
+			strings.Replace(post("/base/v2/agent/prj_a/job", `{"prompt":"more"}`), "Connection:",
+				"Docgauge-Title: =?utf-8?q?=C3=A9=0A#1?=\r\nConnection:", 1)},
 		"message": {func() (Job, error) { return c.SendMessage(t.Context(), "prj_a", id, "more") },
 			post("/base/v2/agent/prj_a/job/j%2F1%3F%C3%A9/message", `{"prompt":"more"}`)},
 		"read": {func() (Job, error) { return c.Job(t.Context(), "a/{id}", id) },
@@ -223,12 +226,12 @@ func TestObserve(t *testing.T) {
 	visitors := PageQuery{Project: "p", Window: october}
 
 	c := agentClient(t, server.URL, observed)
-	_, err1 := c.CreateJob(t.Context(), "p", "x")
+	_, err1 := c.CreateJob(t.Context(), "p", "x", "")
 	_, err2 := c.SendMessage(t.Context(), "p", "job_1", "x")
 	_, err3 := c.Job(t.Context(), "p", "job_1")
 	_, err4 := c.Page(t.Context(), visitors)
 	_, err5 := agentClient(t, server.URL, observed, refused).Page(t.Context(), visitors)
-	_, err6 := agentClient(t, refusing(t), observed).CreateJob(t.Context(), "p", "x")
+	_, err6 := agentClient(t, refusing(t), observed).CreateJob(t.Context(), "p", "x", "")
 	err := errors.Join(err1, err2, err3)
 	if err != nil || !IsThrottled(err4) || err5 == nil || fate(err6) != "not sent" {
 		t.Fatal(err, err4, err5, err6)

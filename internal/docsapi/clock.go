@@ -18,7 +18,7 @@ import (
 // more than clock.Tolerance. Which windows are complete, and which firings are due, cannot
 // be decided by it.
 type ClockError struct {
-	// Here is the time of this machine's clock, There that of the service.
+	// Here is the time of this machine's clock, There the time of the service's clock.
 	Here, There time.Time
 }
 

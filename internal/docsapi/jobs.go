@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -48,6 +49,7 @@ const (
 type Job struct {
 	ID, Status             string
 	Repository, Ref, Model string
+	Failure                string // why it failed: an extension
 	PRLink                 string // empty for null
 	CreatedAt              time.Time
 	Cost                   JobCost
@@ -69,15 +71,15 @@ func (j Job) Ended() bool {
 	return j.Status == StatusCompleted || j.Status == StatusArchived || j.Status == StatusFailed
 }
 
-// CreateJob starts an agent job with one POST (section 4.1). The POST is never
+// CreateJob starts an agent job with one POST (section 4.1), which has a title for services that know it. The POST is never
 // repeated, and once it has a connection the end of ctx leaves it 25 s. The error is an
 // *Error: [IsNotSent] and [IsInDoubt] report the fate of the job.
-func (c *Client) CreateJob(ctx context.Context, project, prompt string) (Job, error) {
+func (c *Client) CreateJob(ctx context.Context, project, prompt, title string) (Job, error) {
 	r := c.writeCall(endpointCreate, "create a job", project, missingProject)
 	if err := checkProject(project); err != nil {
 		return Job{}, r.refuse(err)
 	}
-	r.url = c.agentURL(project)
+	r.url, r.title = c.agentURL(project), mime.QEncoding.Encode("utf-8", title)
 	return c.post(ctx, r, prompt, "")
 }
 
@@ -177,6 +179,7 @@ func decodeJob(body []byte, id string) (Job, error) {
 		Repository: text(source["repository"]),
 		Ref:        text(source["ref"]),
 		Model:      text(fields["model"]),
+		Failure:    text(fields["failure"]),
 		PRLink:     text(fields["prLink"]),
 		CreatedAt:  timestamp(fields["createdAt"]),
 		Cost:       jobCost(fields["cost"], fields["cost_unit"], fields["tokens"]),

@@ -54,7 +54,7 @@ type pageDecoder struct {
 // the body ends too early, else errShape, name the member and the byte, and are malformed where the body is
 // still a page. body is not kept. A dataFrom or humans of another kind counts as absent: other services may mean
 // something else by it.
-func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page, err error) {
+func decode(body []byte, maxRows int, shape *analytics.Shape) (page analytics.Page, err error) {
 	d := &pageDecoder{
 		tokens: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
 		names:  map[string]string{},
@@ -62,32 +62,32 @@ func decode(body []byte, maxRows int, of *analytics.Shape) (page analytics.Page,
 	d.paths.Grow(len(body) / 2)
 	// Each row is read into this one, whose every column its object must have.
 	var row analytics.Record
-	fields := of.Fields(&row)
+	fields := shape.Fields(&row)
 	var columns []member
 	for i, field := range fields.All() {
-		columns = append(columns, member{of.Columns[i].Name, field, of.Columns[i].Least})
+		columns = append(columns, member{shape.Columns[i].Name, field, shape.Columns[i].Least})
 	}
 	columns[0].value = d.path
 	page.Rows = make([]analytics.Record, 0, maxRows)
 	ends := make([]int, 0, maxRows) // of the paths
 	err = d.object([]member{
 		{name: "totals", value: func() (err error) {
-			if of.Site {
-				page.Site, err = readSite(d, of, &row, columns)
+			if shape.Site {
+				page.Site, err = readSite(d, shape, &row, columns)
 				return err
 			}
 			err = d.object(columns[1:])
 			page.Totals = row.Counts.Totals()
 			return err
 		}},
-		{name: of.Name, value: func() error {
+		{name: shape.Name, value: func() error {
 			return d.array(func() error {
 				before := d.paths.Len()
 				if err := d.object(columns); err != nil {
 					return err
 				}
 				switch {
-				case !of.EmptyPath && d.paths.Len() == before:
+				case !shape.EmptyPath && d.paths.Len() == before:
 					return d.broken("an empty path")
 				case len(page.Rows) == maxRows:
 					return d.broken(fmt.Sprintf("more rows than the %d asked for", maxRows))

@@ -247,7 +247,7 @@ func FuzzDecodePage(f *testing.F) {
 	})
 }
 
-// lossy returns path as encoding/json reads it: what is not Unicode becomes U+FFFD.
+// lossy returns path as encoding/json reads it: bytes that are not Unicode become U+FFFD.
 func lossy(path string) string { return string(analytics.UnescapePath(path)) }
 
 // decodeReference reads a page through encoding/json and maps, since its

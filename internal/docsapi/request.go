@@ -61,6 +61,8 @@ type call struct {
 	// the body with the prompt.
 	prompt  string
 	payload []byte
+	// title is that of a new job, encoded by RFC 2047; empty = none.
+	title string
 	// decode reads the body of a success; it must not keep it.
 	decode func(body []byte) error
 }
@@ -199,6 +201,9 @@ func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.B
 	if r.isWrite() {
 		req.GetBody = nil // without it net/http cannot send the body a second time
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.title != "" {
+		req.Header.Set("Docgauge-Title", r.title)
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Accept", "application/json")

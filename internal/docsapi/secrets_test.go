@@ -60,7 +60,7 @@ func TestNothingLeaks(t *testing.T) {
 					t.Fatal(err)
 				}
 				if strings.HasPrefix(name, "write") {
-					_, err = c.CreateJob(t.Context(), "prj_a", prompt)
+					_, err = c.CreateJob(t.Context(), "prj_a", prompt, "")
 				} else {
 					_, err = c.Page(t.Context(), query())
 				}
@@ -128,7 +128,7 @@ func TestLogLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = c.SendMessage(t.Context(), "prj_a", "job_1", testPrompt)
-		_, _ = c.CreateJob(t.Context(), "prj_a", testPrompt)
+		_, _ = c.CreateJob(t.Context(), "prj_a", testPrompt, "")
 		noise := regexp.MustCompile(`_seconds=[0-9.]*[.][0-9]{4,}|_seconds=[0-9.]*e`).FindString(log.String())
 		if noise != "" {
 			t.Errorf("more than milliseconds: %s", noise)

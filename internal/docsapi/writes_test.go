@@ -109,7 +109,7 @@ func TestWriteRows(t *testing.T) {
 	for name, row := range writeRows {
 		for op, do := range map[string]func(context.Context, *Client) (Job, error){
 			"create": func(ctx context.Context, c *Client) (Job, error) {
-				return c.CreateJob(ctx, "prj_a", testPrompt)
+				return c.CreateJob(ctx, "prj_a", testPrompt, "")
 			},
 			"message": func(ctx context.Context, c *Client) (Job, error) {
 				return c.SendMessage(ctx, "prj_a", "job_1", testPrompt)
@@ -189,7 +189,7 @@ func TestWriteNotSent(t *testing.T) {
 		"no TLS":                {strings.Replace(plain.base, "http", "https", 1), Transient, "nothing was sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := agentClient(t, tc.base).CreateJob(t.Context(), "prj_a", testPrompt)
+			_, err := agentClient(t, tc.base).CreateJob(t.Context(), "prj_a", testPrompt, "")
 			if fate(err) != "not sent" || outcomeOf(err) != tc.outcome || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%s, %v: %v; want not sent, %v, %q", fate(err), outcomeOf(err), err, tc.outcome, tc.says)
 			}
@@ -207,7 +207,7 @@ func TestWriteNotSent(t *testing.T) {
 		transport.Proxy = nil
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, dial }
 		c := agentClient(t, "https://api.example.com", writesVia(transport))
-		_, err := c.CreateJob(t.Context(), "prj_a", testPrompt)
+		_, err := c.CreateJob(t.Context(), "prj_a", testPrompt, "")
 		if fate(err) != "not sent" || outcomeOf(err) != Transient {
 			t.Errorf("%s: %s: %v", name, fate(err), err)
 		}
@@ -225,7 +225,7 @@ func TestWriteRefusedHere(t *testing.T) {
 	refusing := writesVia(tripper(breaks(notBefore{time.Now().Add(time.Minute)})))
 	missing := writesVia(nil)
 	create := func(project, prompt string) func(*Client) (Job, error) {
-		return func(c *Client) (Job, error) { return c.CreateJob(t.Context(), project, prompt) }
+		return func(c *Client) (Job, error) { return c.CreateJob(t.Context(), project, prompt, "") }
 	}
 	message := func(id string) func(*Client) (Job, error) {
 		return func(c *Client) (Job, error) { return c.SendMessage(t.Context(), "p", id, testPrompt) }
@@ -281,7 +281,7 @@ func TestWriteSpeaksHTTP1(t *testing.T) {
 	transport := NewWriteTransport(time.Minute)
 	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
-	_, err := agentClient(t, server.URL, writesVia(transport)).CreateJob(t.Context(), "prj_a", testPrompt)
+	_, err := agentClient(t, server.URL, writesVia(transport)).CreateJob(t.Context(), "prj_a", testPrompt, "")
 	if err != nil || len(protocols) != 1 || protocols[0] != "HTTP/1.1" {
 		t.Errorf("%v, spoken: %v", err, protocols)
 	}
@@ -331,7 +331,7 @@ func TestWriteCancelled(t *testing.T) {
 					<-sending.Done()
 				}
 			})
-			job, err := c.CreateJob(httptrace.WithClientTrace(ctx, trace), "prj_a", testPrompt)
+			job, err := c.CreateJob(httptrace.WithClientTrace(ctx, trace), "prj_a", testPrompt, "")
 			_, requests := service.seen()
 			if fate(err) != tc.fate || (len(requests) == 1) != (tc.fate == "accepted") {
 				t.Errorf("%s with %d requests, want %s: %v", fate(err), len(requests), tc.fate, err)
@@ -350,7 +350,7 @@ func TestWriteCancelledBefore(t *testing.T) {
 	service := serveRaw(t, false, answers("201 Created", oneJob))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := agentClient(t, service.base).CreateJob(ctx, "prj_a", testPrompt)
+	_, err := agentClient(t, service.base).CreateJob(ctx, "prj_a", testPrompt, "")
 	if fate(err) != "not sent" || !errors.Is(err, context.Canceled) {
 		t.Errorf("%s: %v", fate(err), err)
 	}
@@ -372,12 +372,12 @@ func TestWriteWaitsInTheBudget(t *testing.T) {
 			}
 		})
 		c := agentClient(t, "https://api.example.com", writesVia(budget))
-		if _, err := c.CreateJob(t.Context(), "prj_a", "x"); err != nil {
+		if _, err := c.CreateJob(t.Context(), "prj_a", "x", ""); err != nil {
 			t.Errorf("after a wait of an hour: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := c.CreateJob(ctx, "prj_a", "x")
+		_, err := c.CreateJob(ctx, "prj_a", "x", "")
 		if fate(err) != "not sent" || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", fate(err), err)
 		}
@@ -416,11 +416,11 @@ func TestWriteDeadline(t *testing.T) {
 				start := time.Now()
 				write := c.CreateJob
 				if id != "" {
-					write = func(ctx context.Context, project, prompt string) (Job, error) {
+					write = func(ctx context.Context, project, prompt, _ string) (Job, error) {
 						return c.SendMessage(ctx, project, id, prompt)
 					}
 				}
-				_, err := write(ctx, "prj_a", "x")
+				_, err := write(ctx, "prj_a", "x", "")
 				took := time.Since(start)
 				if fate(err) != tc.fate || took != tc.want || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("%q, %+v: %s after %v: %v", id, tc, fate(err), took, err)
@@ -449,7 +449,7 @@ func TestWriteGivenUpThenConnected(t *testing.T) {
 			cfg.Timeout = time.Millisecond
 			cfg.WriteTransport = func(string) http.RoundTripper { return late }
 		})
-		_, err := c.CreateJob(ctx, "prj_a", testPrompt)
+		_, err := c.CreateJob(ctx, "prj_a", testPrompt, "")
 		cancel()
 		connections, requests := service.seen()
 		if fate(err) != "not sent" || connections != 1 || len(requests) != 0 {
@@ -458,8 +458,8 @@ func TestWriteGivenUpThenConnected(t *testing.T) {
 	}
 }
 
-// TestWriteCancelIsNeverInDoubt lets the cancellation race with the connection:
-// what the client says agrees with what the service saw.
+// TestWriteCancelIsNeverInDoubt lets the cancellation race with the connection: the client's report agrees with what
+// the service saw.
 func TestWriteCancelIsNeverInDoubt(t *testing.T) {
 	fates := map[string]int{}
 	for i := range 300 {
@@ -473,7 +473,7 @@ func TestWriteCancelIsNeverInDoubt(t *testing.T) {
 			return conn, err
 		}
 		c := agentClient(t, service.base, writesVia(transport))
-		_, err := c.CreateJob(ctx, "prj_a", testPrompt)
+		_, err := c.CreateJob(ctx, "prj_a", testPrompt, "")
 		_, requests := service.seen()
 		got := fate(err)
 		fates[got]++
@@ -512,8 +512,8 @@ func TestWriteIsNotReplayed(t *testing.T) {
 		overPipes(name, func(t *testing.T, s *rawService) {
 			tc.transport.DialContext = s.dial
 			c := agentClient(t, s.base, writesVia(tc.transport))
-			_, first := c.CreateJob(t.Context(), "prj_a", "one")
-			_, second := c.CreateJob(t.Context(), "prj_a", "two")
+			_, first := c.CreateJob(t.Context(), "prj_a", "one", "")
+			_, second := c.CreateJob(t.Context(), "prj_a", "two", "")
 			tc.transport.CloseIdleConnections()
 			connections, requests := s.seen()
 			if first != nil || fate(second) != tc.second || len(requests) != 2 || connections != tc.connections {

@@ -191,8 +191,8 @@ func alone(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// TestLockOfAChild: a lock that a killed process left to its child is free a moment later; that of a process
-// at work is not.
+// TestLockOfAChild: a lock that a killed process left to its child is free a moment later; the lock of a process at
+// work is not.
 func TestLockOfAChild(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	for after, want := range map[time.Duration]bool{0: true, time.Second: true, time.Minute: false} {

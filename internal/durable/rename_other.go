@@ -4,5 +4,5 @@ package durable
 
 import "errors"
 
-// RenameNew returns errors.ErrUnsupported: see that of Linux.
+// RenameNew returns errors.ErrUnsupported: only Linux has it.
 func RenameNew(_, _ string) error { return errors.ErrUnsupported }

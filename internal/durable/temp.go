@@ -39,7 +39,7 @@ func NewTemp(parent, kind string) (*Temp, error) {
 		if err != nil {
 			return nil, err
 		}
-		owner, err := own(path)
+		owner, err := lockNew(path)
 		if err != nil {
 			return nil, errors.Join(err, os.RemoveAll(path))
 		}
@@ -50,9 +50,9 @@ func NewTemp(parent, kind string) (*Temp, error) {
 	return nil, fmt.Errorf("%s-* in %s: another process removes each new directory", kind, parent)
 }
 
-// own locks a directory that was just made. It returns nil if a sweep of another
+// lockNew locks a directory that was just made. It returns nil if a sweep of another
 // process has removed the directory, or is about to.
-func own(path string) (*os.File, error) {
+func lockNew(path string) (*os.File, error) {
 	name := filepath.Join(path, ownerFile)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,8 +87,7 @@ func removeOwned(path string, owner *os.File) error {
 	return errors.Join(os.RemoveAll(path), owner.Close())
 }
 
-// SweepTemp removes directories of the kinds below parent whose processes are dead.
-// Those of other users stay.
+// SweepTemp removes directories of the kinds below parent whose processes are dead. Directories of other users stay.
 func SweepTemp(parent string, kinds ...string) error {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -100,7 +99,7 @@ func SweepTemp(parent string, kinds ...string) error {
 			if !strings.HasPrefix(e.Name(), kind+"-") {
 				continue // without asking for its owner: the system's directory may have thousands of entries
 			}
-			// Neither those of other users, nor links.
+			// Neither other users' directories, nor links.
 			if info, err := e.Info(); err == nil && info.IsDir() && IsMine(info) {
 				errs = append(errs, sweep(filepath.Join(parent, e.Name())))
 			}

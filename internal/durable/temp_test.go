@@ -65,8 +65,8 @@ func holder(t *testing.T, parent string) (path string, kill func()) {
 	return lines.Text(), kill
 }
 
-// TestTempOfAKilledProcess is removed by the next one that makes its like, and by a
-// sweep. Those of processes that live stay.
+// TestTempOfAKilledProcess is removed by the next one that makes its like, and by a sweep. Directories of processes
+// that live stay.
 func TestTempOfAKilledProcess(t *testing.T) {
 	for about, next := range map[string]func(parent string) error{
 		"another is made": func(parent string) error {

@@ -93,9 +93,8 @@ func (n *Notifier) run(ctx context.Context) {
 	}
 }
 
-// Deliver delivers due notifications, up to the first failure, and returns when to call it
-// again, zero if the outbox is empty. The error is that of the outbox or of ctx; a failure of the
-// receiver is logged, and retried later.
+// Deliver delivers due notifications, up to the first failure, and returns when to call it again, zero if the outbox
+// is empty. The error is an error of the outbox or of ctx; a failure of the receiver is logged, and retried later.
 func (n *Notifier) Deliver(ctx context.Context) (next time.Time, err error) {
 	for {
 		if n.isAhead(n.quiet) {

@@ -73,7 +73,7 @@ func add(t *testing.T, n *Notifier, kinds ...string) {
 	}
 }
 
-// deliver delivers, and sets the time to that of the next delivery.
+// deliver delivers, and sets the time to the time of the next delivery.
 func deliver(t *testing.T, n *Notifier, now *time.Time) {
 	t.Helper()
 	next, err := n.Deliver(t.Context())

@@ -467,11 +467,11 @@ func headline(week view.Week, project string) string {
 }
 
 // change is the difference of one number from the week before, in words.
-func change(week view.Week, of analytics.Audience) string {
+func change(week view.Week, audience analytics.Audience) string {
 	if week.Before == nil {
 		return ""
 	}
-	return changeText(week.Change.Of(of), week.Before.Of(of))
+	return changeText(week.Change.Of(audience), week.Before.Of(audience))
 }
 
 // changeOf is the difference of the number by which rows are ordered, in words.

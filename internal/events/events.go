@@ -44,8 +44,8 @@ const (
 	readersCompared = "readers_compared"
 )
 
-// table has every event but those of agent jobs, with what it says. The names of projects are
-// those that people are shown.
+// table has every event except the events of agent jobs, with its text. Projects have the names that people are
+// shown.
 var table = []struct {
 	name string
 	text func(e view.Event, project string) string

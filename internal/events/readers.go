@@ -26,8 +26,7 @@ const (
 	// chance is how many standard errors of counted readers a change must exceed: a page whose
 	// readers went from 10 to 15 has not changed. The alert rules have the same test.
 	chance = 3
-	// keptDays is how long the state keeps which weeks were reported, also those of projects that
-	// are not configured now.
+	// keptDays is how long the state keeps which weeks were reported, also for projects that are not configured now.
 	keptDays = 35
 )
 

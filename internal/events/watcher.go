@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// evaluateEvery is how often serve evaluates: what is late, what expires and which
-	// digest is due change with time.
+	// evaluateEvery is how often serve evaluates: time alone makes windows late, prompts expire and digests due.
 	evaluateEvery = time.Minute
 	// A single export delivers for deliverLimit, or stopGrace after a signal.
 	deliverLimit = 15 * time.Second

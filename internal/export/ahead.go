@@ -82,7 +82,7 @@ func (a *ahead) choose() (query, bool) {
 	if len(a.inFlight) > 0 {
 		return query{}, false
 	}
-	// What is missing now, because pages had fewer rows than expected, comes one by one.
+	// Rows that are missing now, because pages had fewer rows than expected, come one by one.
 	offset, limit, missing := p.firstMissing()
 	return query{offset, min(limit, size), false}, missing
 }

@@ -215,9 +215,9 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestFutureIsNotBelieved: what was read while the clock was days ahead, of a service that
-// does not say what time it is, is read again when its day has come: whether docgauge ran each
-// day until then, or not at all after the first run by the right clock.
+// TestFutureIsNotBelieved: windows that were read while the clock was days ahead, from a service that does not say
+// the time, are read again when their day has come: whether docgauge ran each day until then, or not at all after
+// the first run by the right clock.
 func TestFutureIsNotBelieved(t *testing.T) {
 	for _, every := range []time.Duration{daily, 20 * daily} {
 		c := newClocks(t)

@@ -45,8 +45,8 @@ type run struct {
 	sources map[schedule.Source]sourceContext
 	// hasEarly: pending windows may begin before the service has data, as an answer has said.
 	hasEarly bool
-	// sharing has the windows that wait for the pages of another one of the same days, given
-	// those that have got them.
+	// sharing has the windows that wait for the pages of another window of the same days, given
+	// the windows that have got them.
 	sharing map[schedule.Days]*sharing
 	given   map[analytics.Key]bool
 }
@@ -273,7 +273,7 @@ func (r *run) isAsking(source schedule.Source) bool {
 	return r.underWay[source] > 0 && !r.health.gave[source] && !r.work.Sizes.Knows(source)
 }
 
-// prepareSharing lets the windows wait that get their pages from another one of this run.
+// prepareSharing makes windows wait that get their pages from another window of this run.
 func (r *run) prepareSharing() {
 	for _, item := range r.work.Items {
 		if item.Shared {

@@ -45,7 +45,7 @@ type climate struct {
 	// rows returns how many rows a window has at some age, version which ones.
 	rows    func(at place, age time.Duration) int
 	version func(age time.Duration, now time.Time) int
-	// status is that of a request in an hour since the start; nil: of none it fails.
+	// status is the status of a request in an hour since the start; nil: no request fails.
 	status func(s *live, hour int) int
 	// before is how many requests a day costs at least when it is read before it
 	// settles, 0 where it cannot be read then; after is its cost later.

@@ -38,8 +38,9 @@ type pageReader interface {
 // windowLedger is the state's record of the windows: which revisions exist and which sinks have
 // them, facts that the runs learned about the service, and values that are only displayed.
 type windowLedger interface {
-	// Record enters a revision, owed to sinks; repeating it is harmless.
-	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error
+	// Record enters a revision, owed to sinks, and the first rows of a newest window; repeating it is harmless.
+	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string,
+		top ...state.TopRows) error
 	// Committed notes that a sink has the revision; repeating it is harmless.
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
 	// Forget removes a revision that no sink has.

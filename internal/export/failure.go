@@ -30,7 +30,7 @@ const (
 
 // health is the knowledge of a run about the service.
 type health struct {
-	barred map[schedule.Source]bool // what the service refuses
+	barred map[schedule.Source]bool // the sources that the service refuses
 	// answered: the service gave a window, or a page of one, in this run.
 	answered bool
 	// gave has the sources of these windows.
@@ -79,8 +79,8 @@ func (r *run) noteAnswer(ctx context.Context, source schedule.Source) {
 		return
 	}
 	r.order.notify()
-	if of := (schedule.Series{Source: source}); r.learned(of, schedule.Refused).N > 0 {
-		r.setLearned(ctx, of, schedule.Refused, 0)
+	if series := (schedule.Series{Source: source}); r.learned(series, schedule.Refused).N > 0 {
+		r.setLearned(ctx, series, schedule.Refused, 0)
 	}
 }
 
@@ -291,15 +291,15 @@ func (r *run) judgeUnauthorized(ctx context.Context) {
 	var key error
 	for _, f := range h.unauthorized {
 		source := schedule.SourceOf(f.item.Key)
-		of := schedule.Series{Source: source}
-		before := r.learned(of, schedule.Refused)
+		series := schedule.Series{Source: source}
+		before := r.learned(series, schedule.Refused)
 		if before.N == 0 && !r.othersGave(source) {
 			if key == nil {
 				key = f.err
 			}
 			continue
 		}
-		r.setLearned(ctx, of, schedule.Refused, before.N+1)
+		r.setLearned(ctx, series, schedule.Refused, before.N+1)
 		_, until := r.work.Learned.Refused(source)
 		r.e.count(func(s *Summary) { s.AddErrors(refusalOf(source, f.err, until)) })
 	}

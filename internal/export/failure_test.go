@@ -385,8 +385,8 @@ func TestNothingIsSentAfterARefusedKey(t *testing.T) {
 		w.predict = 3
 		items := turns(w.days("prj_a", 30))
 		w.source = &turnstile{service: w.service, places: make(chan struct{}, 4)}
-		// Each request takes a second; the tenth is refused. What is sent at that
-		// very moment may arrive before the refusal is known.
+		// Each request takes a second; the tenth is refused. Requests sent at that very moment may arrive before the
+		// refusal is known.
 		start := time.Now()
 		var last, refused atomic.Int64
 		w.service.answer = func(nth int, _ docsapi.PageQuery) (*visitorsPage, error) {
@@ -536,7 +536,7 @@ func TestFullSpool(t *testing.T) {
 	}
 }
 
-// other is a second sink beside the one of the world.
+// other is a second sink beside the sink of the world.
 type other struct{ *sinktest.Memory }
 
 func (other) Name() string { return "other" }

@@ -192,7 +192,7 @@ func TestManyFaults(t *testing.T) {
 // faulty is a process with a fault, now or a few calls later.
 func (w *world) faulty(t *rapid.T, keys []analytics.Key) {
 	call := rapid.SampledFrom([]string{
-		callAsk, callRecord, callReplace, callCommitted, callForget, callCount, callPages,
+		callAsk, callRecord, callReplace, callCommitted, callForget, callCount,
 		stepStarted, StepPage, stepFetched, stepSealed, StepRecorded,
 		stepReplaced, stepCommitted, stepDone,
 	}).Draw(t, "call")

@@ -23,8 +23,7 @@ const (
 
 	// collectTimeout bounds a collection: ClickHouse deletes in the background.
 	collectTimeout = 5 * time.Minute
-	// compareTimeout bounds a comparison with the windows that it copies; that of the
-	// next day continues.
+	// compareTimeout bounds a comparison with the windows that it copies; the comparison of the next day continues.
 	compareTimeout = 15 * time.Minute
 	// slowSink is how long a sink may take to fail and still be asked again.
 	slowSink = 5 * time.Second
@@ -96,8 +95,8 @@ func (e *Exporter) FillPages(ctx context.Context) error {
 	for _, project := range a.Config.Projects {
 		for _, report := range analytics.Reports {
 			for _, spec := range a.Config.Windows {
-				of := schedule.Series{Source: schedule.Source{Project: project, Report: report}, Granularity: spec.Granularity}
-				entry := l.Newest(of, a.Now())
+				series := schedule.Series{Source: schedule.Source{Project: project, Report: report}, Granularity: spec.Granularity}
+				entry := l.Newest(series, a.Now())
 				if entry == nil || !entry.HasRows() || kept[entry.Key] == entry.Number {
 					continue
 				}
@@ -119,7 +118,13 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 		}
 		began := time.Now()
 		err := e.app.WithCopies(func(dir string) error {
-			return sinks.Read(ctx, s, entry.Revision, dir, func(w sinks.Sealed) error { return e.storeTop(ctx, w) })
+			return sinks.Read(ctx, s, entry.Revision, dir, func(w sinks.Sealed) error {
+				top, err := topOf(w)
+				if err != nil {
+					return err
+				}
+				return e.ledger.SetTop(ctx, top)
+			})
 		})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

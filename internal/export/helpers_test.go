@@ -58,7 +58,7 @@ type world struct {
 	// told is called at each step; faults says what goes wrong with the nth call (or
 	// step) of a process, from 1. Both may be nil.
 	told func(Event)
-	// report is that of the windows that day names.
+	// report is the report of the windows that day names.
 	report analytics.Report
 	// keyRefused: the last of hourly runs found the key refused.
 	keyRefused bool
@@ -296,7 +296,7 @@ func (w *world) shown(k analytics.Key) (rev analytics.Revision) {
 	return rev
 }
 
-// rows returns the rows that readers see, but for those of the site, as rows of visitors.
+// rows returns the rows that readers see, except the rows of the site, as rows of visitors.
 func (w *world) rows(k analytics.Key) []analytics.Row {
 	w.Helper()
 	rev := w.shown(k)

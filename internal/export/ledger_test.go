@@ -43,7 +43,9 @@ func (m *memory) find(rev analytics.Revision) int {
 	return slices.IndexFunc(m.windows[rev.Key], func(e entry) bool { return e.rev.Number == rev.Number })
 }
 
-func (m *memory) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
+func (m *memory) Record(
+	ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string, top ...state.TopRows,
+) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -58,6 +60,9 @@ func (m *memory) Record(ctx context.Context, rev analytics.Revision, prov analyt
 	}
 	m.windows[rev.Key] = append(m.windows[rev.Key], e)
 	delete(m.aside, rev.Key)
+	for _, l := range top {
+		m.pages[l.Key] = l.Rows
+	}
 	return nil
 }
 

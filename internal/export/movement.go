@@ -97,7 +97,7 @@ func (w *window) noteMovement(ctx context.Context, how schedule.Fact, moved bool
 	w.run.setLearned(ctx, series, how, times)
 }
 
-// totalsFirst changes an item of a window that has least pages or more to one of totals
+// totalsFirst changes an item of a window that has least pages or more to read totals
 // alone, where that is better now.
 func (r *run) totalsFirst(item *schedule.Item, least int) bool {
 	if item.Reason != schedule.ReasonMissing || item.TotalsOnly {

@@ -43,7 +43,7 @@ type pages struct {
 	// tolerant: this is the last reading, which accepts whatever comes.
 	tolerant bool
 
-	// site is that of the page that came first, newest of the one at the highest offset.
+	// site has the totals of the page that came first, newest the totals of the page at the highest offset.
 	site, newest spool.Site
 	// size is the number of rows in a page that others follow; 0 until one is known.
 	size int

@@ -24,7 +24,6 @@ const (
 	callCommitted = "committed in ledger"
 	callForget    = "forget"
 	callOpen      = "set open"
-	callPages     = "set pages"
 	callCount     = "count"
 )
 
@@ -114,7 +113,7 @@ func (w *world) api() pageReader {
 	return w.service
 }
 
-// local makes the fault look like one of our own state.
+// local makes the fault look like a fault of our own state.
 func local(err error) error {
 	if err == nil {
 		return nil
@@ -122,8 +121,10 @@ func local(err error) error {
 	return errors.New("state: " + err.Error())
 }
 
-func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
-	return local(w.p.do(callRecord, func() error { return w.windowLedger.Record(ctx, rev, prov, sinks) }))
+func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string,
+	top ...state.TopRows,
+) error {
+	return local(w.p.do(callRecord, func() error { return w.windowLedger.Record(ctx, rev, prov, sinks, top...) }))
 }
 
 func (w wire) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
@@ -136,10 +137,6 @@ func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
 
 func (w wire) SetOpen(ctx context.Context, open analytics.OpenWindow) error {
 	return local(w.p.do(callOpen, func() error { return w.windowLedger.SetOpen(ctx, open) }))
-}
-
-func (w wire) SetTop(ctx context.Context, l state.TopRows) error {
-	return local(w.p.do(callPages, func() error { return w.windowLedger.SetTop(ctx, l) }))
 }
 
 func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {

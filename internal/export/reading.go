@@ -22,20 +22,20 @@ type freshPage struct {
 // page is a page of a report, as the service sent it.
 type page struct {
 	analytics.Page
-	of *analytics.Shape
+	shape *analytics.Shape
 }
 
-func (p page) info() spool.PageInfo { return spool.InfoOf(p.of, p.Page) }
+func (p page) info() spool.PageInfo { return spool.InfoOf(p.shape, p.Page) }
 
 // alone is a page of the same totals, at the first offset, without the rows that it announces.
 func (p page) alone() page {
-	return page{analytics.Page{Totals: p.Totals, Site: p.Site, Humans: p.Humans, HasMore: true}, p.of}
+	return page{analytics.Page{Totals: p.Totals, Site: p.Site, Humans: p.Humans, HasMore: true}, p.shape}
 }
 
 // names writes what tells each row from the others of its window.
 func (p page) names(to *maphash.Hash) {
 	var row analytics.Record
-	fields := p.of.Fields(&row)
+	fields := p.shape.Fields(&row)
 	for _, row = range p.Rows {
 		for _, text := range fields.Texts {
 			to.WriteString(*text)
@@ -168,7 +168,7 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 	if ctx.Err() != nil {
 		return got, context.Cause(ctx)
 	}
-	got.page.of = w.item.Report.Shape()
+	got.page.shape = w.item.Report.Shape()
 	got.page.Page, err = w.e.service.Page(ctx, docsapi.PageQuery{
 		Report: w.item.Report, Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})
@@ -191,9 +191,9 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 // and computed hasMore from what was requested: it has as many rows as pages of the source were cut to before. The
 // page after it tells, once.
 func (w *window) maybeCut(first spool.PageInfo, limit int) bool {
-	of := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
+	series := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
 	return !first.HasMore && first.Rows > 0 && first.Rows < limit &&
-		first.Rows == w.run.learned(of, schedule.PageSize).N && first.Rows != w.run.learned(of, schedule.WholePage).N
+		first.Rows == w.run.learned(series, schedule.PageSize).N && first.Rows != w.run.learned(series, schedule.WholePage).N
 }
 
 // record puts a page into the page log and verifies it. Drift ends the reading, so that no
@@ -202,9 +202,9 @@ func (w *window) maybeCut(first spool.PageInfo, limit int) bool {
 func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 	page, info := got.page, got.page.info()
 	if announced := w.pages.more && page.Offset == w.pages.next; announced && !guess && isBeyond(page.Offset, info) {
-		of := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
-		if page.Offset == w.run.learned(of, schedule.PageSize).N {
-			w.run.setLearned(ctx, of, schedule.WholePage, page.Offset) // maybeCut doubted it, not the service
+		series := schedule.Series{Source: schedule.SourceOf(w.item.Key)}
+		if page.Offset == w.run.learned(series, schedule.PageSize).N {
+			w.run.setLearned(ctx, series, schedule.WholePage, page.Offset) // maybeCut doubted it, not the service
 		} else if !w.pages.tolerant {
 			// hasMore was wrong on the page before if this one is empty the second time, too.
 			again, err := w.ask(ctx, page.Offset, w.pages.size)

@@ -32,8 +32,8 @@ type Options struct {
 	KeepEmpty bool
 }
 
-// Run is one run. It is entered in the state before Run returns; an error is one of
-// entering it, everything else is in the summary.
+// Run is one run. It is entered in the state before Run returns; an error means that it
+// could not be entered, everything else is in the summary.
 func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	a, started := e.app, e.app.Now()
 	e.progress.Reset()
@@ -175,11 +175,11 @@ func (e *Exporter) forgetRefusals(ctx context.Context, l coverage.Ledger) (cover
 	if answered, err := e.app.API.LastAnswer(ctx); err != nil || !answered.IsZero() {
 		return l, err
 	}
-	for of, facts := range l.Learned {
+	for series, facts := range l.Learned {
 		if facts[schedule.Refused].N > 0 {
-			l.Learned.Set(of, schedule.Refused, 0, e.app.Now())
+			l.Learned.Set(series, schedule.Refused, 0, e.app.Now())
 			err := e.ledger.SetMovement(ctx, state.Movement{
-				Project: of.Project, Report: of.Report, Kind: string(schedule.Refused), At: e.app.Now(),
+				Project: series.Project, Report: series.Report, Kind: string(schedule.Refused), At: e.app.Now(),
 			})
 			if err != nil {
 				return l, err

@@ -27,7 +27,7 @@ type visitorsPage struct {
 	HasMore bool
 }
 
-// of is the page as one of a report: its rows are those of visitors, as recordOf makes them.
+// of returns the page as a page of report: its rows are the rows of visitors, as recordOf makes them.
 func (p visitorsPage) of(report analytics.Report) analytics.Page {
 	out := analytics.Page{Offset: p.Offset, Totals: p.Totals, Humans: p.Humans, HasMore: p.HasMore}
 	if report.Shape().Site {

@@ -51,9 +51,8 @@ type window struct {
 
 	// This is the state of one reading: pages verifies its pages.
 	pages *pages
-	// fresh are pages whose totals differ from those of the pages before, which ends the
-	// reading: they belong to the moved window. carried are those that the next
-	// reading may use.
+	// fresh are pages whose totals differ from the totals of the pages before, which ends the reading: they belong to
+	// the moved window. carried are pages that the next reading may use.
 	fresh, carried []freshPage
 
 	// file is the window file, lacking the sinks that do not have it yet.
@@ -86,10 +85,9 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		if err == nil {
 			w.run.order.set(w.turn, false) // the next window of the plan may send
 			w.observe(stepFetched, 0)
-			// Step 2: the rows become a window file, which is temporary: it is made from the log
-			// whenever a sink needs it. Many small windows at once, or one large one, may be at
-			// this step or a later one. One of a single page takes longer to commit than to
-			// read, so it gives its place among those that are read to another.
+			// Step 2: the rows become a window file, which is temporary: it is made from the log whenever a sink needs it.
+			// Many small windows at once, or one large one, may be at this step or a later one. A window with a single page
+			// takes longer to commit than to read, so it gives its place among the windows that are read to another.
 			// CRASH: the log is complete; the next run requests nothing.
 			if units == 0 {
 				units = min(commitUnits, 1+w.log.Sum.Rows/rowsPerUnit)
@@ -125,9 +123,8 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		}
 		w.report(rev)
 		w.observe(stepSealed, rev.Rows)
-		// Step 3: from here on the ledger owes the revision to every sink. The log is flushed
-		// before, except for that of one page: to flush it each time costs more than to
-		// request the page again after a power cut.
+		// Step 3: from here on the ledger owes the revision to every sink. The log is flushed before, except the log of a
+		// single page: to flush it each time costs more than to request the page again after a power cut.
 		// CRASH: recover continues with step 4. If a power cut has taken the log and no sink has
 		// the window, recover forgets the revision, and the window is due again.
 		if len(w.log.Pages) > 1 {
@@ -135,16 +132,18 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 				return false, w.leave(err)
 			}
 		}
-		if err := e.ledger.Record(ctx, rev, w.provenance(), e.sinkNames); err != nil {
+		var top []state.TopRows // what the gauges show
+		if w.item.Newest && rev.HasRows() {
+			rows, err := topOf(w.file)
+			if err != nil {
+				return false, w.leave(err)
+			}
+			top = append(top, rows)
+		}
+		if err := e.ledger.Record(ctx, rev, w.provenance(), e.sinkNames, top...); err != nil {
 			return false, w.leave(err)
 		}
 		w.observe(StepRecorded, rev.Rows)
-		// CRASH: the gauges lack these pages until they are read from a sink.
-		if w.item.Newest {
-			if err := e.storeTop(ctx, w.file); err != nil {
-				return false, w.leave(err)
-			}
-		}
 	}
 	complete = true
 	for _, sink := range w.lacking {
@@ -206,20 +205,15 @@ func (w *window) share(rev analytics.Revision) error {
 	return nil
 }
 
-// storeTop stores the first rows of a window: the pages with the most visitors, or the agents with the most readers.
-func (e *Exporter) storeTop(ctx context.Context, w sinks.Sealed) (err error) {
+// topOf returns the first rows of a window: the pages with the most visitors, or the agents with the most readers.
+func topOf(w sinks.Sealed) (top state.TopRows, err error) {
 	rev, n := w.Revision(), view.MaxRows
-	if !rev.HasRows() {
-		return nil
-	}
 	if rev.Report == analytics.VisitorsReport {
 		n = config.MaxTopPages
 	}
-	top := state.TopRows{Key: rev.Key, Revision: rev.Number}
-	if top.Rows, top.More, err = rev.Report.Shape().Top(w.Rows(), n); err != nil {
-		return err
-	}
-	return e.ledger.SetTop(ctx, top)
+	top = state.TopRows{Key: rev.Key, Revision: rev.Number}
+	top.Rows, top.More, err = rev.Report.Shape().Top(w.Rows(), n)
+	return top, err
 }
 
 // noteDown reports and counts the first failure of a sink, which gets nothing more in this run.

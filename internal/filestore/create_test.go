@@ -22,7 +22,7 @@ import (
 
 const childRoot = "FILESTORE_TEST_ROOT"
 
-// TestCreate: one of many gets the name, and keeps it.
+// TestCreate: only one of many writers gets the name, and keeps it.
 func TestCreate(t *testing.T) {
 	each(t, created)
 	t.Run("without hard links", func(t *testing.T) {

@@ -114,8 +114,8 @@ func (d *directory) Prepare(context.Context) error {
 		return nil
 	}
 	d.opened = true
-	// Staging files of processes that died are removed. Those of living processes are
-	// younger; one that cannot be removed takes room and does no other harm.
+	// Staging files of processes that died are removed. Files of living processes are younger; one that cannot be
+	// removed takes room and does no other harm.
 	entries, _ := os.ReadDir(d.staging())
 	for _, e := range entries {
 		info, err := e.Info()
@@ -158,8 +158,8 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 			err = claim(staged, path)
 		}
 	}
-	// The entry of a name that is taken is flushed too: who took it may have died before
-	// it did that, and what comes next builds on it.
+	// The entry of a name that is taken is flushed too: the process that took it may have died before it did that, and
+	// the next steps build on it.
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		err = errors.Join(err, durable.SyncDir(filepath.Dir(path)))
 	}

@@ -159,8 +159,7 @@ func describeAnswer(err error) string {
 	return fmt.Sprintf("%s (%s)", hint, cmp.Or(code, "it answered "+http.StatusText(status)))
 }
 
-// innermost is the text of the error below those of the SDK, without the URL, which
-// is signed.
+// innermost is the text of the error below the SDK's errors, without the URL, which is signed.
 func innermost(err error) string {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err

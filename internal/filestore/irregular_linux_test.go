@@ -50,8 +50,8 @@ func TestIrregular(t *testing.T) {
 	}
 }
 
-// TestFetch gives a file that stays although another takes its place: a second name, a copy on
-// another file system, or that of an object.
+// TestFetch gives a file that stays although another takes its place: a second name, a copy on another file system,
+// or a copy of an object.
 func TestFetch(t *testing.T) {
 	for where, s := range map[string]Store{
 		"directory": open(t, t.TempDir()), "another file system": open(t, mount(t)), "bucket": newBucket(t, ""),

@@ -184,7 +184,7 @@ func (b *bucket) fetch(ctx context.Context, name, dir string, etag *string) (str
 	return path, done, nil
 }
 
-// body marks the errors of an answer, as opposed to those of the copy.
+// body marks the errors of an answer, as opposed to errors of the copy.
 type body struct{ io.Reader }
 
 func (b body) Read(p []byte) (int, error) {

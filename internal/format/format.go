@@ -72,7 +72,7 @@ func DidYouMean(name string, known []string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// Nearest is the one of the known names that may be meant; empty: none is near.
+// Nearest is the known name that may be meant; empty: none is near.
 func Nearest(name string, known []string) string {
 	if len(known) == 0 {
 		return ""

@@ -27,9 +27,9 @@ func because(why Why, reason string, args ...any) blocker {
 // further jobs.
 type admission struct {
 	opt     Options
-	at      time.Time
+	now     time.Time
 	queue   blocker
-	keys    map[string]string  // by concurrency key: what has it
+	keys    map[string]string  // the holder of each concurrency key
 	blocked map[string]blocker // by project
 	active  int
 	charged []journal.Job
@@ -39,7 +39,7 @@ type admission struct {
 }
 
 func (s *queueState) admission(o Options) *admission {
-	a := &admission{opt: o, at: s.at, charged: charges(s.jobs, s.at), pulls: reviewsOf(s.jobs, s.pulls, s.at)}
+	a := &admission{opt: o, now: s.now, charged: charges(s.jobs, s.now), pulls: reviewsOf(s.jobs, s.pulls, s.now)}
 	a.spent = costsOf(a.charged, o.JobCost)
 	a.keys, a.blocked = map[string]string{}, map[string]blocker{}
 	for _, job := range s.jobs {
@@ -108,7 +108,7 @@ func (a *admission) admit(p *Planned) blocker {
 	}
 	a.active++
 	a.pulls.coming++
-	a.charged = append(a.charged, journal.Job{Charged: a.at})
+	a.charged = append(a.charged, journal.Job{Charged: a.now})
 	estimate := millionths(a.opt.JobCost) // in any unit
 	a.spent.each, a.spent.sum = append(a.spent.each, estimate), a.spent.sum+estimate
 	a.keys[key] = "prompt " + p.ID + ", which is before it"
@@ -127,7 +127,7 @@ func charges(all []journal.Job, now time.Time) []journal.Job {
 	return out
 }
 
-// costs are those of the jobs of a day in millionths, in their order, and the sum, in one unit.
+// costs are the costs of the jobs of a day in millionths, in their order, and the sum, in one unit.
 type costs struct {
 	each []int64
 	sum  int64
@@ -147,7 +147,7 @@ func costsOf(charged []journal.Job, jobCost float64) (most costs) {
 		}
 	}
 	if units == nil {
-		units = []string{""} // the one of the estimate
+		units = []string{""} // the unit of the estimate
 	}
 	slices.Sort(units)
 	for i, unit := range slices.Compact(units) {

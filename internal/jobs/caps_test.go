@@ -97,7 +97,7 @@ func TestCapReasons(t *testing.T) {
 	if r := w.after(time.Microsecond); r.Created != 2 {
 		t.Errorf("%d created when it is", r.Created)
 	}
-	w.used(3, 2) // the first two are of yesterday
+	w.used(3, 2) // the first two were created yesterday
 }
 
 // TestCostCap: a job counts as the estimate until its end, then as what it cost, or as the estimate if
@@ -128,7 +128,7 @@ func TestCostCap(t *testing.T) {
 	if w.clock = start.Add(day - time.Microsecond); w.passes().Created > 0 {
 		t.Error("created before the day is over")
 	}
-	if r := w.after(time.Microsecond); r.Created != 1 { // a and b are of yesterday
+	if r := w.after(time.Microsecond); r.Created != 1 { // a and b were created yesterday
 		t.Errorf("%d created when it is", r.Created)
 	}
 }
@@ -159,8 +159,7 @@ func TestCostsOfDay(t *testing.T) {
 	}
 }
 
-// TestCostCapShown: the cap is used up once the rest is too little for another job, and what is beyond
-// it is shown.
+// TestCostCapShown: the cap is used up once the rest is too little for another job, and costs beyond it are shown.
 func TestCostCapShown(t *testing.T) {
 	w := newWorld(t, ids[:2]...)
 	w.opt.JobCost = 1
@@ -207,8 +206,7 @@ func TestWhatCountsPerDay(t *testing.T) {
 	}
 }
 
-// TestGivenUpStillCounts: dropping a job in doubt makes room among the active jobs, not
-// among those of the day.
+// TestGivenUpStillCounts: dropping a job in doubt makes room among the active jobs, not among the jobs of the day.
 func TestGivenUpStillCounts(t *testing.T) {
 	w := newWorld(t, ids...)
 	w.opt.MaxPerDay, w.opt.MaxActive = 2, 1

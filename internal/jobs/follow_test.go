@@ -43,7 +43,7 @@ func TestEnds(t *testing.T) {
 		job := w.has("a", tc.state)
 		if job.Result() != tc.result || job.PRLink != tc.link || !job.Ended.Equal(w.clock) || !job.Next.IsZero() ||
 			job.Model != "m1" || job.Repository != "acme/docs" || job.Ref != "main" || !job.Created.Equal(start) ||
-			job.JobID != "job-1" || w.memory.finished["prj_a "+tc.result] != 1 {
+			job.Reason != map[bool]string{true: "no credit"}[body == "fails"] || job.JobID != "job-1" || w.memory.finished["prj_a "+tc.result] != 1 {
 			t.Errorf("%s: %+v, counted %v", body, job, w.memory.finished)
 		}
 		w.events(string(tc.state))

@@ -24,9 +24,9 @@ type machine struct {
 	skew time.Duration // of the queue's clock
 	// forward: the clock was set forward, so a day can be over too early.
 	forward bool
-	// again counts, by prompt, how often the operator asked for another job.
-	again map[string]int
-	edits int
+	// resubmitted counts, by prompt, how often the operator asked for another job.
+	resubmitted map[string]int
+	edits       int
 }
 
 // machineCost is the cost of each job of the service.
@@ -36,7 +36,7 @@ func (m *machine) queueTime() time.Time { return m.clock.Add(m.skew) }
 
 func TestMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &machine{world: newWorld(t), again: map[string]int{}}
+		m := &machine{world: newWorld(t), resubmitted: map[string]int{}}
 		m.opt.Now = m.queueTime
 		m.opt.MaxPerDay = rapid.IntRange(0, 6).Draw(t, "per day")
 		m.opt.MaxActive = rapid.IntRange(0, 3).Draw(t, "active")
@@ -193,7 +193,7 @@ func (m *machine) operate(t *rapid.T) {
 	case "resolve":
 		if job, err := Find(m.Context(), m.journal, id); err == nil && job.State == journal.Unknown {
 			m.resolve(job.Seq)
-			m.again[id]++
+			m.resubmitted[id]++
 		}
 	case "pause":
 		m.pauseQueue()
@@ -201,7 +201,7 @@ func (m *machine) operate(t *rapid.T) {
 		m.releaseQueue()
 	default:
 		if _, err = m.decide(decision, id); err == nil && decision == "retry" {
-			m.again[id]++
+			m.resubmitted[id]++
 		}
 	}
 	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, journal.ErrNoJob) {
@@ -212,8 +212,8 @@ func (m *machine) operate(t *rapid.T) {
 // check fails if an invariant is broken.
 func (m *machine) check() {
 	ids, unsure, busy := map[string]int64{}, map[string]int{}, 0
-	tries, again := map[string]int{}, maps.Clone(m.again) // those that anything asked for
-	messagedAgain := map[string]bool{}                    // jobs by id
+	tries, again := map[string]int{}, maps.Clone(m.resubmitted) // those that anything asked for
+	messagedAgain := map[string]bool{}                          // jobs by id
 	for seq, job := range m.memory.jobs {
 		if other, twice := ids[job.JobID]; twice && job.JobID != "" {
 			m.Fatalf("jobs %d and %d have the id %s", other, seq, job.JobID)
@@ -290,7 +290,7 @@ func (m *machine) end() {
 		doubt := false
 		for _, job := range m.memory.jobs {
 			if job.State == journal.Unknown {
-				m.again[job.Prompt]++
+				m.resubmitted[job.Prompt]++
 				m.resolve(job.Seq)
 				doubt = true
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/journal"
 )
 
-// memory is a journal in memory. TestJournals compares it with that of package state.
+// memory is a journal in memory. TestJournals compares it with the journal of package state.
 type memory struct {
 	jobs      map[int64]journal.Job
 	last      int64

@@ -102,7 +102,7 @@ func (o *Operator) find(ctx context.Context, ref string, found prompts.Scanned, 
 	}
 	newest := s.newest[file.ID]
 	if from := s.renames(found).from(file, newest); from != "" && newest.Seq == job.Seq {
-		return o.apply(ctx, holdRenamed(file, newest, from, s.at))
+		return o.apply(ctx, holdRenamed(file, newest, from, s.now))
 	}
 	if !next || ref != file.ID || newest.Seq != 0 && (!file.Recurs() || !newest.State.Ended()) {
 		return job, err

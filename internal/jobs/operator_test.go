@@ -128,7 +128,7 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 // TestResolve: a job in doubt continues from the operator's answer.
 func TestResolve(t *testing.T) {
 	w := inState(t, journal.Unknown)
-	at, err := w.service.CreateJob(t.Context(), "prj_a", "slow") // it had been accepted
+	at, err := w.service.CreateJob(t.Context(), "prj_a", "slow", "") // it had been accepted
 	if err != nil {
 		t.Fatal(err)
 	}

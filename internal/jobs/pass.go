@@ -65,10 +65,9 @@ type pass struct {
 	completed []int64
 }
 
-// pass makes one pass: it reads jobs, sends the follow-ups of those that are
-// completed, and submits the prompts that may go. After the end of ctx a call under
-// way is finished, and nothing new begins. The error is ErrNewState, or that of the
-// journal; then nothing was sent without an intent in the journal.
+// pass makes one pass: it reads jobs, sends the follow-ups of completed jobs, and submits the prompts that may go.
+// After the end of ctx a call under way is finished, and nothing new begins. The error is ErrNewState, or an error
+// of the journal; then nothing was sent without an intent in the journal.
 func (q *Queue) pass(ctx context.Context, found prompts.Scanned) (Result, error) {
 	p := &pass{q: q, found: found, unrendered: map[string]error{}, raced: map[string]bool{}}
 	err := p.run(ctx)
@@ -155,7 +154,7 @@ func (p *pass) applyAndReload(ctx context.Context, changes ...journal.Change) er
 // per day, or keep a pause or a release, for as long as the clock was wrong. A clock that is behind now shows
 // right times as future ones, and would empty the caps: nothing changes before the service confirms the clock.
 func (p *pass) correctTimes(ctx context.Context) error {
-	at := p.state.at
+	at := p.state.now
 	var changes []journal.Change
 	for _, job := range p.state.jobs {
 		if job.Charged.After(at) {
@@ -229,7 +228,7 @@ func (p *pass) adopt(ctx context.Context) error {
 	}
 	queue, restored := s.queue, s.queue.Restored
 	queue.Adopted, queue.Restored = true, false
-	changes := []journal.Change{{At: s.at, Queue: &queue}}
+	changes := []journal.Change{{At: s.now, Queue: &queue}}
 	switch {
 	case q.opt.OnNewState == Submit:
 		changes[0].Cause = "new state: its prompts are sent"
@@ -249,7 +248,7 @@ func (p *pass) adopt(ctx context.Context) error {
 			}
 			done[file.ID] = true
 			job, from := newJob(file, journal.Completed), journal.State("")
-			job.Reason, job.Ended = "it counted as done when this state was new; it was not sent", s.at
+			job.Reason, job.Ended = "it counted as done when this state was new; it was not sent", s.now
 			switch {
 			case former.State == journal.Pending:
 				from = former.State
@@ -261,12 +260,12 @@ func (p *pass) adopt(ctx context.Context) error {
 			case known:
 				continue
 			}
-			changes = append(changes, journal.Change{Job: job, From: from, At: s.at, Cause: job.Reason})
+			changes = append(changes, journal.Change{Job: job, From: from, At: s.now, Cause: job.Reason})
 		}
 		for _, job := range s.jobs {
 			if restored && job.State == journal.Active && !job.Sending && job.Sent < job.Messages {
 				job.Sent = job.Messages
-				changes = append(changes, journal.Change{Job: job, From: job.State, At: s.at,
+				changes = append(changes, journal.Change{Job: job, From: job.State, At: s.now,
 					Cause: "its follow-ups count as sent: the state was restored"})
 			}
 		}
@@ -290,12 +289,12 @@ func (p *pass) tidy(ctx context.Context) error {
 	for _, file := range p.found.Prompts {
 		if file.Recurs() {
 			known, ok := s.recurring[file.ID]
-			if spec := file.Schedule.String(); !ok || known.Schedule != spec || known.Since.After(s.at) {
+			if spec := file.Schedule.String(); !ok || known.Schedule != spec || known.Since.After(s.now) {
 				if confirmed, err := p.q.opt.Confirm(ctx); !confirmed {
 					return err
 				}
 				changed = true
-				if err := p.q.journal.See(ctx, file.ID, spec, s.at); err != nil {
+				if err := p.q.journal.See(ctx, file.ID, spec, s.now); err != nil {
 					return err
 				}
 			}
@@ -322,7 +321,7 @@ func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Chang
 	s := p.state
 	job, ok := s.newest[file.ID]
 	if from := renames.from(file, job); from != "" {
-		held := holdRenamed(file, job, from, s.at)
+		held := holdRenamed(file, job, from, s.now)
 		p.q.opt.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "renamed_from", from, "remedy",
 			Remedy(held.Job))
 		return []journal.Change{held}
@@ -331,20 +330,20 @@ func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Chang
 	switch {
 	case !ok:
 		return nil
-	case job.State == journal.Pending && expired(file, s.at):
+	case job.State == journal.Pending && expired(file, s.now):
 		expiry = "its time was over at " + format.Time(file.Expires)
 	case job.State == journal.Pending && file.Recurs():
 		if due, _ := s.firing(file); !due.IsZero() && due.After(job.Firing) {
 			expiry = "its firing was missed: that of " + format.Time(due) + " takes its place"
 		}
 	case resubmits(file, job) && s.queue.Paused == "":
-		return tryAgain(job, s.at, "on_unknown: resubmit", false)
+		return tryAgain(job, s.now, "on_unknown: resubmit", false)
 	}
 	if expiry == "" {
 		return nil
 	}
-	job.State, job.Reason, job.Ended = journal.Expired, expiry, s.at
-	return []journal.Change{{Job: job, From: journal.Pending, At: s.at, Cause: expiry}}
+	job.State, job.Reason, job.Ended = journal.Expired, expiry, s.now
+	return []journal.Change{{Job: job, From: journal.Pending, At: s.now, Cause: expiry}}
 }
 
 // tryAgain gives a job that has ended, or is in doubt, another try; or sends a

@@ -41,7 +41,7 @@ func (q *Queue) Recover(ctx context.Context) error {
 		switch {
 		case from == journal.Submitting:
 			// It may have reached the service until just now. The clock may be behind.
-			job.Charged = clock.Later(job.Charged, s.at)
+			job.Charged = clock.Later(job.Charged, s.now)
 		case from == journal.Active && job.Sending:
 		default:
 			continue
@@ -49,12 +49,12 @@ func (q *Queue) Recover(ctx context.Context) error {
 		job.State, job.InDoubt = journal.Unknown, true
 		job.Reason = "the process ended while it was being submitted: the service may have accepted it"
 		changes = append(changes,
-			journal.Change{Job: job, From: from, At: s.at, Cause: job.Reason, Event: q.jobEvent(s.at, job)})
+			journal.Change{Job: job, From: from, At: s.now, Cause: job.Reason, Event: q.jobEvent(s.now, job)})
 		q.opt.Logger.Warn("agent job in doubt after a crash", "prompt", job.Prompt, "job", job.Seq, "remedy",
 			Remedy(job))
 	}
 	if n := len(changes); n > 0 {
-		_, err = q.apply(ctx, append(changes, q.countUnknown(s.queue, s.at, n))...)
+		_, err = q.apply(ctx, append(changes, q.countUnknown(s.queue, s.now, n))...)
 	}
 	q.recovered = err == nil
 	return err

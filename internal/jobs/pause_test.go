@@ -40,8 +40,8 @@ func TestOneUnknownHoldsItselfAlone(t *testing.T) {
 	}
 }
 
-// TestPauseEndsAfterAnHour: not before, and only once the service answers. What is unknown is
-// never sent again: not after passes, days, restarts or the end of a pause.
+// TestPauseEndsAfterAnHour: not before, and only once the service answers. A job in doubt is never sent again: not
+// after passes, days, restarts or the end of a pause.
 func TestPauseEndsAfterAnHour(t *testing.T) {
 	w := inDoubtTwice(t)
 	w.after(2 * time.Hour)
@@ -218,8 +218,8 @@ func TestUnauthorized(t *testing.T) {
 	}
 }
 
-// TestForbiddenProject: a project that the service refuses waits by itself, longer each time, over restarts; those of
-// others are created and read, and the key counts as good.
+// TestForbiddenProject: a project that the service refuses waits by itself, longer each time, over restarts; jobs of
+// other projects are created and read, and the key counts as good.
 func TestForbiddenProject(t *testing.T) {
 	w := newWorld(t, "a", "a2")
 	w.prompt(prompts.Prompt{ID: "b", Project: "prj_b"})

@@ -96,7 +96,7 @@ func Plan(ctx context.Context, o Options, j jobStore, found prompts.Scanned) ([]
 		if p.prompt.ID == "" || p.State != journal.Pending {
 			continue
 		}
-		if texts[p.ID], err = p.render(ctx, o, s.at); err != nil {
+		if texts[p.ID], err = p.render(ctx, o, s.now); err != nil {
 			unrendered[p.ID] = err
 		}
 	}
@@ -219,7 +219,7 @@ func (s *queueState) planPrompt(p prompts.Prompt, renames renames, unrendered er
 		return out
 	}
 	if from := renames.from(p, job); from != "" {
-		held := holdRenamed(p, job, from, s.at).Job
+		held := holdRenamed(p, job, from, s.now).Job
 		out.State, out.Reason = held.State, held.Reason
 		out.addRemedy(held)
 		return out
@@ -234,11 +234,11 @@ func (s *queueState) planPrompt(p prompts.Prompt, renames renames, unrendered er
 		}
 	}
 	switch retries := job.State == journal.Pending && job.Firing.Equal(out.Firing); {
-	case expired(p, s.at) || p.Recurs() && out.Firing.IsZero():
+	case expired(p, s.now) || p.Recurs() && out.Firing.IsZero():
 		out.State, out.Reason, out.Firing = journal.Expired, "its time was over at "+format.Time(p.Expires), time.Time{}
-	case p.NotBefore.After(s.at):
+	case p.NotBefore.After(s.now):
 		out.wait(blocker{whyNotBefore, "not before " + format.Time(p.NotBefore), p.NotBefore})
-	case out.Firing.After(s.at):
+	case out.Firing.After(s.now):
 		out.wait(blocker{whyFiring, "next firing at " + format.Time(out.Firing), out.Firing})
 	case retries && s.isAhead(job.Next):
 		out.wait(blocker{whyRetry, job.Reason + "; next try at " + format.Time(job.Next), job.Next})
@@ -290,9 +290,8 @@ func Remedy(j journal.Job) string {
 	return ""
 }
 
-// inOrder takes the projects in turn, beginning with the one after that of the last
-// job. Within a project prompts that do not recur come first, by path, then the oldest
-// firing.
+// inOrder takes the projects in turn, beginning with the project after the last job's. Within a project prompts that
+// do not recur come first, by path, then the oldest firing.
 func (s *queueState) inOrder(waiting []*Planned) []*Planned {
 	slices.SortFunc(waiting, func(a, b *Planned) int {
 		return cmp.Or(strings.Compare(a.Project, b.Project), a.Firing.Compare(b.Firing),

@@ -77,7 +77,7 @@ func (p *pass) readsLater(job journal.Job) bool {
 		return p.state.isAhead(job.Next)
 	}
 	most := 2 * max(maxBackoff, p.q.opt.PollInterval)
-	return job.Next.After(p.state.at) && !job.Next.After(p.state.at.Add(most))
+	return job.Next.After(p.state.now) && !job.Next.After(p.state.now.Add(most))
 }
 
 func (q *Queue) read(ctx context.Context, job journal.Job) (docsapi.Job, error) {
@@ -100,7 +100,9 @@ func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Chang
 		describe(&job, got)
 		job.PRLink = cmp.Or(p.pullLink(got.PRLink), job.PRLink)
 		job.Reason, job.Missing = "", time.Time{}
-		job.State, change.Cause = p.stateOf(&job, got, change.At)
+		if job.State, change.Cause = p.stateOf(&job, got, change.At); job.State == journal.Failed {
+			job.Reason = got.Failure
+		}
 		if problem := got.Cost.Problem; job.State.Ended() && problem != "" {
 			change.Cause += "; ignored an invalid value of the service: " + problem
 			p.q.opt.Logger.Warn("cost of agent job ignored", "prompt", job.Prompt, "job_id", job.JobID, "reason", problem)
@@ -125,8 +127,8 @@ func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Chang
 	return change
 }
 
-// pullLink returns the link of a pull request in the one spelling of the journal: that of the
-// first job that had it. By its link a pull request is followed and counted.
+// pullLink returns the link of a pull request in the one spelling of the journal: the spelling of the first job that
+// had it. By its link a pull request is followed and counted.
 func (p *pass) pullLink(given string) string {
 	link := analytics.PullLink(given)
 	if link == "" {

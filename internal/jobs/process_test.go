@@ -72,9 +72,9 @@ func call[T any](p *process, name string, failed func() error, effect func() (T,
 // wire is the client of a process.
 type wire struct{ *process }
 
-func (w wire) CreateJob(ctx context.Context, project, prompt string) (docsapi.Job, error) {
+func (w wire) CreateJob(ctx context.Context, project, prompt, title string) (docsapi.Job, error) {
 	return call(w.process, callCreate, lostError, func() (docsapi.Job, error) {
-		return w.service.CreateJob(ctx, project, prompt)
+		return w.service.CreateJob(ctx, project, prompt, title)
 	})
 }
 

@@ -99,8 +99,8 @@ func TestCapOnOpenPulls(t *testing.T) {
 	})
 }
 
-// TestOnePullRequest: a pull request is one however the service spells its link, whether two
-// jobs end in one pass or in several. What is in a link before its host is kept nowhere.
+// TestOnePullRequest: a pull request is one however the service spells its link, whether two jobs end in one pass or
+// in several. The part of a link before its host is kept nowhere.
 func TestOnePullRequest(t *testing.T) {
 	w := newWorld(t)
 	w.service.links = map[string]string{}
@@ -174,7 +174,7 @@ func TestOpenPullsReason(t *testing.T) {
 	}
 }
 
-// TestGonePulls: one of a repository that was deleted does not hold the queue for ever.
+// TestGonePulls: a pull request of a repository that was deleted does not hold the queue for ever.
 func TestGonePulls(t *testing.T) {
 	p := journal.PullRequest{Link: "https://code.example/a/b/pull/1", State: journal.PullUnknown}
 	for missing, want := range map[time.Duration]int{0: 1, 29 * 24 * time.Hour: 1, 30 * 24 * time.Hour: 0} {

@@ -16,7 +16,7 @@ import (
 // jobClient is the service. Its errors come from package docsapi; after any other error it is unknown
 // whether the service acted.
 type jobClient interface {
-	CreateJob(ctx context.Context, project, prompt string) (docsapi.Job, error)
+	CreateJob(ctx context.Context, project, prompt, title string) (docsapi.Job, error)
 	SendMessage(ctx context.Context, project, id, prompt string) (docsapi.Job, error)
 	Job(ctx context.Context, project, id string) (docsapi.Job, error)
 }

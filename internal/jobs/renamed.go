@@ -14,12 +14,12 @@ type textAt struct{ where, digest string }
 
 // renames finds prompts that look renamed: see the package comment.
 type renames struct {
-	at time.Time
+	now time.Time
 	// gone are jobs, by digest and oldest first, whose text has left its path. They prevent
 	// the text from being sent again under another path.
 	gone map[string][]journal.Job
-	// decided are those of gone for which another prompt was held as renamed, and the
-	// operator has decided about it: further copies of the text are copies.
+	// decided are the texts of gone for which another prompt was held as renamed, and the operator has decided about
+	// it: further copies of the text are copies.
 	decided map[textAt]bool
 }
 
@@ -28,7 +28,7 @@ func (s *queueState) renames(found prompts.Scanned) renames {
 	for _, p := range found.Prompts {
 		present[textAt{p.Path, p.Digest}], present[textAt{p.ID, p.Digest}] = true, true
 	}
-	r := renames{at: s.at, gone: map[string][]journal.Job{}, decided: map[textAt]bool{}}
+	r := renames{now: s.now, gone: map[string][]journal.Job{}, decided: map[textAt]bool{}}
 	for _, job := range s.jobs {
 		// A file that is invalid now, or still changing, does not show that the text is
 		// present: it may be another one.
@@ -51,7 +51,7 @@ func (s *queueState) renames(found prompts.Scanned) renames {
 // was examined before, or released.
 func (r renames) from(p prompts.Prompt, job journal.Job) (from string) {
 	examined := job.Seq != 0 && (job.State != journal.Pending || job.Digest == p.Digest)
-	if examined || p.HasID() || p.Recurs() || expired(p, r.at) {
+	if examined || p.HasID() || p.Recurs() || expired(p, r.now) {
 		return ""
 	}
 	for _, job := range r.gone[p.Digest] {

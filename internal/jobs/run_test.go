@@ -381,7 +381,7 @@ func TestLargeFolder(t *testing.T) {
 		if got := w.passes(); got.Created != n {
 			t.Fatalf("%d of %d created", got.Created, n)
 		}
-		empty := &queueState{at: w.clock, queue: journal.Queue{Adopted: true}}
+		empty := &queueState{now: w.clock, queue: journal.Queue{Adopted: true}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		empty.plan(w.opt, w.found(), nil)

@@ -78,13 +78,13 @@ func (p *pass) submitPlanned(ctx context.Context) (acted bool, err error) {
 		if acted {
 			queue, failed := p.q.journal.Queue(ctx)
 			now := p.q.now()
-			holds = queue.Version == p.state.queue.Version && now.Sub(p.state.at).Abs() < planAge && !expired(next.prompt, now)
+			holds = queue.Version == p.state.queue.Version && now.Sub(p.state.now).Abs() < planAge && !expired(next.prompt, now)
 			if err = failed; err != nil || !holds {
 				break
 			}
 		}
 		acted = true
-		text, unrendered := next.render(ctx, p.q.opt, p.state.at)
+		text, unrendered := next.render(ctx, p.q.opt, p.state.now)
 		if unrendered != nil {
 			p.unrendered[next.ID] = unrendered
 			continue
@@ -181,7 +181,7 @@ func (p *pass) send(
 			o.err = fmt.Errorf("the message was for job %s, and the service answered with job %s", job.JobID, o.got.ID)
 		}
 	} else {
-		o.got, o.err = q.client.CreateJob(ctx, job.Project, text)
+		o.got, o.err = q.client.CreateJob(ctx, job.Project, text, job.Title)
 	}
 	o.stopped = ctx.Err() != nil && !isAnswered(o.err)
 	log := q.opt.Logger.With("prompt", job.Prompt, "project", job.Project, "job", job.Seq, "try", job.Try, "what", what)
@@ -311,7 +311,7 @@ type outcome struct {
 	err error
 	// stopped: docgauge was stopped before the service said anything.
 	stopped bool
-	// keyMark is of the keys that were sent.
+	// keyMark marks the keys that were sent.
 	keyMark string
 }
 

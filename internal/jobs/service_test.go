@@ -23,7 +23,7 @@ type service struct {
 	answersAs func(call, id string) string
 	// links are the pull requests of some jobs, by prompt, as the service spells them.
 	links map[string]string
-	// status, if not empty, is that of every job.
+	// status, if not empty, is the status of every job.
 	status string
 	// costs, if not nil, returns what a job has cost so far.
 	costs func(*remote) docsapi.JobCost
@@ -57,7 +57,7 @@ func (s *service) answered(call string, got docsapi.Job) docsapi.Job {
 	return got
 }
 
-func (s *service) CreateJob(_ context.Context, project, prompt string) (docsapi.Job, error) {
+func (s *service) CreateJob(_ context.Context, project, prompt, title string) (docsapi.Job, error) {
 	if err := s.begin(callCreate, project); err != nil {
 		return docsapi.Job{}, err
 	}
@@ -122,7 +122,7 @@ func (s *service) show(j *remote) docsapi.Job {
 	}
 	switch {
 	case strings.Contains(last, "fails"):
-		out.Status = docsapi.StatusFailed
+		out.Status, out.Failure = docsapi.StatusFailed, "no credit"
 	case strings.Contains(last, "archives"):
 		out.Status = docsapi.StatusArchived
 	default:

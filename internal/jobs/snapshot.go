@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxShown is the maximum number of jobs in a snapshot, maxWaiting that of prompts that are
-	// not jobs yet.
+	// maxShown is the maximum number of jobs in a snapshot, maxWaiting the maximum number of prompts that are not jobs
+	// yet.
 	maxShown, maxWaiting = 200, 50
 	// shownAfterEnd is how long a job is shown after its end.
 	shownAfterEnd = 30 * 24 * time.Hour

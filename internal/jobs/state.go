@@ -21,7 +21,7 @@ const (
 
 // queueState is the content of the journal at one moment.
 type queueState struct {
-	at        time.Time
+	now       time.Time
 	queue     journal.Queue
 	recurring map[string]journal.Recurring
 	jobs      []journal.Job          // oldest first, without their texts
@@ -32,7 +32,7 @@ type queueState struct {
 }
 
 func readState(ctx context.Context, o Options, j jobStore, found prompts.Scanned) (_ *queueState, err error) {
-	s := &queueState{at: o.Now().UTC().Truncate(time.Microsecond)}
+	s := &queueState{now: o.Now().UTC().Truncate(time.Microsecond)}
 	if s.jobs, err = j.Jobs(ctx); err != nil {
 		return nil, err
 	}
@@ -77,21 +77,21 @@ func (s *queueState) correctFirings() {
 	}
 }
 
-// isMisfired reports whether a job is of a later firing than the next one.
+// isMisfired reports whether a job belongs to a later firing than the next one.
 func (s *queueState) isMisfired(job journal.Job) bool {
-	if !job.Firing.After(s.at) {
+	if !job.Firing.After(s.now) {
 		return false
 	}
 	cron, err := schedule.ParseCron(s.recurring[job.Prompt].Schedule)
 	if err != nil {
-		return clock.IsFuture(job.Firing, s.at)
+		return clock.IsFuture(job.Firing, s.now)
 	}
-	return job.Firing.After(cron.Next(s.at))
+	return job.Firing.After(cron.Next(s.now))
 }
 
 // isAhead reports whether a time is still to come, and plausible.
 func (s *queueState) isAhead(t time.Time) bool {
-	return t.After(s.at) && !t.After(s.at.Add(maxWait))
+	return t.After(s.now) && !t.After(s.now.Add(maxWait))
 }
 
 // lastBegun returns the job that was begun last.
@@ -107,7 +107,7 @@ func (s *queueState) lastBegun() (last journal.Job) {
 // firing returns the firing of a recurring prompt that is to be caught up (zero: none)
 // and the next one.
 func (s *queueState) firing(p prompts.Prompt) (due, next time.Time) {
-	base := s.at
+	base := s.now
 	if seen, ok := s.recurring[p.ID]; ok && seen.Schedule == p.Schedule.String() && seen.Since.Before(base) {
 		base = seen.Since
 	}
@@ -117,7 +117,7 @@ func (s *queueState) firing(p prompts.Prompt) (due, next time.Time) {
 	if before := p.NotBefore.Add(-time.Microsecond); before.After(base) {
 		base = before
 	}
-	due, next = firings(p.Schedule, base, s.at)
+	due, next = firings(p.Schedule, base, s.now)
 	if expired(p, next) {
 		next = time.Time{}
 	}

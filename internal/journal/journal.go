@@ -71,7 +71,7 @@ type Job struct {
 	// RenamedFrom is set for a prompt that was held because it looks renamed: the path its text
 	// was sent from. It stays after the operator has decided.
 	RenamedFrom string `json:"renamed_from,omitempty"`
-	// Digest is that of the file when the job began: another one means that it was edited since.
+	// Digest is the digest of the file when the job began: another one means that it was edited since.
 	Digest         string `json:"digest"`
 	ConcurrencyKey string `json:"concurrency_key,omitempty"`
 	// Resubmit means that it is sent once more automatically if it is in doubt
@@ -93,7 +93,7 @@ type Job struct {
 	// unknown, or was unknown when it was given up.
 	InDoubt bool `json:"in_doubt,omitempty"`
 
-	// What the service said last. No two jobs of a project have the same JobID.
+	// The service's last answer. No two jobs of a project have the same JobID.
 	JobID      string `json:"job_id,omitempty"`
 	Status     string `json:"status,omitempty"`
 	Repository string `json:"repository,omitempty"`
@@ -117,8 +117,8 @@ type Job struct {
 	Begun   time.Time `json:"begun_at,omitzero"`
 	Created time.Time `json:"created_at,omitzero"`
 	Ended   time.Time `json:"ended_at,omitzero"`
-	// Charged is when the create last counted against the cap per day: the time of the intent,
-	// then that of its outcome; zero once the service is known to have refused it.
+	// Charged is when the create last counted against the cap per day: the time of the intent, then the time of its
+	// outcome; zero once the service is known to have refused it.
 	Charged time.Time `json:"charged_at,omitzero"`
 	// Accepted is when the last create or follow-up was accepted.
 	Accepted time.Time `json:"accepted_at,omitzero"`
@@ -199,7 +199,7 @@ type Queue struct {
 	// KeyMark identifies the keys that were refused, or while the queue is not paused those with which a create or
 	// a message was accepted last, without revealing them.
 	KeyMark string `json:"-"`
-	// Version is as that of a Job.
+	// Version is like Job.Version.
 	Version int64 `json:"-"`
 }
 

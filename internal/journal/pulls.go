@@ -67,7 +67,7 @@ type PullRequest struct {
 	Files     int    `json:"files"`
 	Additions int    `json:"additions"`
 	Deletions int    `json:"deletions"`
-	// Commit is the newest commit, and once it is merged that of the merge.
+	// Commit is the newest commit, and once it is merged the commit of the merge.
 	Commit string `json:"commit,omitempty"`
 	// Changed are the paths of the changed files once it is merged, at most MaxChanged; a
 	// renamed file is there with both.
@@ -84,8 +84,7 @@ type PullRequest struct {
 	Missing  time.Time `json:"missing_since,omitzero"`
 	// Final means that it was read once more after its end.
 	Final bool `json:"final,omitempty"`
-	// ETags are those of the host's answers, by resource. The fields that an unchanged
-	// answer is about stay.
+	// ETags are the ETags of the host's answers, by resource. The fields that an unchanged answer is about stay.
 	ETags map[string]string `json:"etags,omitempty"`
 }
 

@@ -88,8 +88,8 @@ func newServer(o Options) *sdk.Server {
 	return s
 }
 
-// addTools adds what assistants can ask: a name, a title, hints, a description, and the function whose types are
-// those of the arguments and of the answer.
+// addTools adds what assistants can ask: a name, a title, hints, a description, and the function, whose types are
+// the types of the arguments and of the answer.
 func (a *assistant) addTools(s *sdk.Server) {
 	no, yes := false, true
 	reads := sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
@@ -142,7 +142,7 @@ func (a *assistant) addTools(s *sdk.Server) {
 	if !a.AddPrompts {
 		return
 	}
-	// It replaces no file. What the queue sends then costs credits and cannot be taken back.
+	// It replaces no file. A prompt that the queue sends then costs credits and cannot be taken back.
 	hints := sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
 	add(s, a, "add_prompt", "Add a prompt", hints,
 		"Writes a new prompt file. The queue sends it to the documentation platform, where an "+

@@ -97,7 +97,7 @@ func answers(t testing.TB) Options {
 	return Options{Config: c, Log: slog.New(slog.DiscardHandler), Now: now, Archive: memory}
 }
 
-// putAgents stores a window of agents beside one of visitors, and returns it.
+// putAgents stores a window of agents beside a window of visitors, and returns it.
 func putAgents(t testing.TB, s *sinktest.Memory, rev analytics.Revision) analytics.Revision {
 	rows := []analytics.AgentRow{
 		{Agent: "GPTBot", Class: "training", Audience: "neither", Found: true, Visitors: 2, Requests: 90},
@@ -175,8 +175,8 @@ var questions = map[string]object{
 	"rows": {"granularity": "day", "report": "agents"},
 }
 
-// TestTools: each tool says that it only reads, and its answer is of the schema that it
-// announces, has the rule where it has visitors, and is the same as text.
+// TestTools: each tool says that it only reads, and its answer follows the schema that it announces, has the rule
+// where it has visitors, and is the same as text.
 func TestTools(t *testing.T) {
 	s := connect(t, newServer(answers(t)))
 	all, err := s.ListTools(t.Context(), nil)
@@ -225,7 +225,7 @@ func resolved(t testing.TB, schema any) *jsonschema.Resolved {
 	return r
 }
 
-// TestAnswers: the answers are those of the commands, limited.
+// TestAnswers: the answers are the answers of the commands, limited.
 func TestAnswers(t *testing.T) {
 	s := connect(t, newServer(answers(t)))
 	unset := answers(t) // an assistant without the settings of the export

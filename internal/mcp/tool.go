@@ -76,7 +76,7 @@ func agentOrders() (all []any) {
 	return all
 }
 
-// schemas are those of the types that do not say enough by themselves.
+// schemas are the schemas of the types that do not say enough by themselves.
 var schemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[analytics.Date](): {Type: "string", Format: "date"},
 	reflect.TypeFor[time.Time]():      {Type: "string", Format: "date-time"},

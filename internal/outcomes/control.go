@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// days are those of a comparison, oldest first: the first of them are before the merge.
+// days are the days of a comparison, oldest first: the first of them are before the merge.
 type days struct {
 	date   []float64
 	before int
 }
 
-// distance is the number of days between the middle of the days before and that of those after.
+// distance is the number of days between the middle of the days before the merge and the middle of the days after.
 func (d days) distance() float64 { return mean(d.date[d.before:]) - mean(d.date[:d.before]) }
 
 // control compares pages with a weighted mean of untouched ones. All levels are relative: a
@@ -82,8 +82,8 @@ func (c *control) compare(series []float64, own int) (pageChange, []float64) {
 	return g, expected
 }
 
-// burst is the variance from one day to the next before the merge, in that of visitors who
-// come independently of each other (Poisson): at least 1.
+// burst is how many times as large the variance from one day to the next before the merge is as the variance of
+// visitors who come independently of each other (Poisson): at least 1.
 func (c *control) burst(series, expected []float64) float64 {
 	sum, last := 0.0, 0.0
 	for i := range c.before {

@@ -7,8 +7,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// past is how a page moved before the merge: the logarithm of the mean of the month before it relative to
-// that of the month before that one.
+// past is how a page moved before the merge: the logarithm of the mean of the month before it relative to the mean
+// of the month before that one.
 type past struct {
 	moved float64
 	known bool
@@ -18,8 +18,8 @@ type past struct {
 // because of a bad month recovers without any merge. Pages also change against their control where
 // some of those that it is made of rise or fall more than most.
 type correction struct {
-	// known says that the past of enough placebos is known. Then center, least and most are its mean and
-	// its bounds, beyond which nothing is known, and spread is its variance without that of noise.
+	// known says that the past of enough placebos is known. Then center, least and most are its mean and its bounds,
+	// beyond which nothing is known, and spread is its variance without the variance of noise.
 	known                       bool
 	center, least, most, spread float64
 	// usual are the coefficients of the features.
@@ -50,13 +50,13 @@ func (c *correction) features(g pageChange) (v vector, back float64) {
 	return v, -moved * g.noiseBefore / all
 }
 
-// of returns the usual change of a page.
-func (c *correction) of(g pageChange) float64 {
+// usualOf returns the usual change of a page.
+func (c *correction) usualOf(g pageChange) float64 {
 	v, back := c.features(g)
 	return v.dot(c.usual) + back
 }
 
-// past returns that of a page. It is not known if the archive lacks too many of those days, or another merge
+// past returns the past of a page. It is not known if the archive lacks too many of those days, or another merge
 // touched the page in them.
 func (s *study) past(path string, a analytics.Audience) past {
 	date := s.merge.Date()
@@ -65,9 +65,9 @@ func (s *study) past(path string, a analytics.Audience) past {
 	return past{math.Log(late / early), !s.earlier[path] && min(lateDays, earlyDays) >= leastBefore}
 }
 
-// correct takes the usual change out of the changes of the placebos, of each by what the others did,
-// and returns the correction for a touched page: a least squares fit with Student weights, which keep
-// strong changes from bending it. If the past of too few is known, the usual change is that of all.
+// correct takes the usual change out of the changes of the placebos, of each by what the others did, and returns the
+// correction for a touched page: a least squares fit with Student weights, which keep strong changes from bending
+// it. If the past of too few is known, the usual change is the usual change of all placebos.
 func correct(placebos []pageChange) correction {
 	var c correction
 	var moved, squares, noises []float64
@@ -89,7 +89,7 @@ func correct(placebos []pageChange) correction {
 	add := func(g pageChange, sign float64) {
 		v, back := c.features(g)
 		deviation := best.deviation(g)
-		z := (g.log - c.of(g)) / deviation
+		z := (g.log - c.usualOf(g)) / deviation
 		w := sign * (freedom + 1) / (freedom + z*z) / (deviation * deviation)
 		for i := range v {
 			product[i] += w * v[i] * (g.log - back)
@@ -109,13 +109,13 @@ func correct(placebos []pageChange) correction {
 	for i, g := range placebos {
 		add(g, -1)
 		rest.usual = solve(square, product, len(placebos)-1)
-		placebos[i].log -= rest.of(g)
+		placebos[i].log -= rest.usualOf(g)
 		add(g, 1)
 	}
 	return c
 }
 
-// medianOfSquare is that of the square of a standard normal number.
+// medianOfSquare is the median of the square of a standard normal number.
 const medianOfSquare = 0.4549
 
 // median sorts all, and returns the middle one.
@@ -124,9 +124,9 @@ func median(all []float64) float64 {
 	return all[len(all)/2]
 }
 
-// solve returns the coefficients. Those of pages that fell and that rose are drawn to each other with
-// the weight of shared pages, and to zero with that of one; neither is beyond -1 to 1, because
-// no page that comes back goes further than where it was.
+// solve returns the coefficients. The coefficients of pages that fell and that rose are drawn to each other with the
+// weight of shared pages, and to zero with the weight of one page; neither is beyond -1 to 1, because no page that
+// comes back goes further than where it was.
 func solve(square matrix, product vector, pages int) vector {
 	const shared = 5
 	n := float64(pages)

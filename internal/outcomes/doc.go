@@ -12,11 +12,10 @@
 //
 // # Estimates
 //
-// An estimate uses settled, verified day windows of the archive; docs/dev/outcomes-method.md has
-// the method in plain words. It is a [study] of one merge in a [panel] of daily visitors: a change
-// against a [control], less the usual change ([correction]), judged by placebo merges, or against
-// the page's own level where there are too few of those; many merges are pooled. Unique visitors
-// are never added up over days or pages: all levels are means of daily visitors. Nothing is drawn
-// at random, so the same archive gives the same numbers, and memory is bounded by the pages
-// compared, not by those of the archive. An estimate sends no request and changes nothing.
+// An estimate uses settled, verified day windows of the archive; docs/dev/outcomes-method.md has the method in plain
+// words. It is a [study] of one merge in a [panel] of daily visitors: a change against a [control], less the usual
+// change ([correction]), judged by placebo merges, or against the page's own level where there are too few of those;
+// many merges are pooled. Unique visitors are never added up over days or pages: all levels are means of daily
+// visitors. Nothing is drawn at random, so the same archive gives the same numbers, and memory is bounded by the
+// pages compared, not by the pages of the archive. An estimate sends no request and changes nothing.
 package outcomes

@@ -84,7 +84,7 @@ func doubled(path string, d analytics.Date, n float64) float64 {
 	return n
 }
 
-func of(t *testing.T, s *site, merges ...view.Merge) []view.Outcome {
+func outcomesOf(t *testing.T, s *site, merges ...view.Merge) []view.Outcome {
 	t.Helper()
 	got, err := estimate(t.Context(), s, merges)
 	if err != nil || len(got) != len(merges) {
@@ -103,7 +103,7 @@ func brief(e view.Effect) view.Effect {
 func TestOf(t *testing.T) {
 	s := newSite()
 	s.readers = doubled
-	got := of(t, s.fill("prj_a"), merge(merged, touched))[0]
+	got := outcomesOf(t, s.fill("prj_a"), merge(merged, touched))[0]
 	e := got.Effects[0]
 	if len(got.Effects) != 2 || !got.Final || e.Audience != analytics.Human ||
 		got.Effects[1].Audience != analytics.AI {
@@ -127,7 +127,7 @@ func TestOf(t *testing.T) {
 	// With few pages the level of the page itself is taken, and the reason says so.
 	s = newSite()
 	s.pages, s.readers = 15, doubled
-	e = of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
+	e = outcomesOf(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
 	if e.Verdict != view.MoreReaders || e.Method != view.LevelChange || e.Placebos != 0 ||
 		math.Abs(e.Change-1) > 0.15 || !strings.Contains(e.Reason, "14 untouched pages") {
 		t.Errorf("%+v", brief(e))
@@ -140,7 +140,7 @@ func TestGrowthIsNoEffect(t *testing.T) {
 		s := newSite()
 		s.pages = pages
 		s.readers = func(_ string, d analytics.Date, n float64) float64 { return n * math.Exp(0.02*float64(d-merged)) }
-		e := of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
+		e := outcomesOf(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
 		if e.Verdict != view.NoClearChange || e.Method != method || e.Actual < 1.6*e.Before ||
 			math.Abs(e.Change) > 0.1 {
 			t.Errorf("%d pages: %+v", pages, brief(e))
@@ -223,7 +223,7 @@ func TestLacking(t *testing.T) {
 		if tc.change != nil {
 			tc.change(s)
 		}
-		e := of(t, s.fill("prj_a"), append([]view.Merge{merge(merged, touched)}, tc.merges...)...)[0].Effects[0]
+		e := outcomesOf(t, s.fill("prj_a"), append([]view.Merge{merge(merged, touched)}, tc.merges...)...)[0].Effects[0]
 		if e.Verdict != tc.verdict || !strings.Contains(e.Reason, tc.reason) ||
 			(e.Reason == "") != (tc.reason == "") || e.DaysBefore != tc.before || e.DaysAfter != tc.after {
 			t.Errorf("%s: %s, %q, %d and %d days", tc.name, e.Verdict, e.Reason, e.DaysBefore, e.DaysAfter)
@@ -236,7 +236,7 @@ func TestWindowsNotUsed(t *testing.T) {
 	odd := func(d analytics.Date) bool { return d%5 == 0 }
 	missing := newSite()
 	missing.window = func(rev *analytics.Revision) bool { return !odd(rev.From) }
-	want := of(t, missing.fill("prj_a"), merge(merged, touched))
+	want := outcomesOf(t, missing.fill("prj_a"), merge(merged, touched))
 	if want[0].Effects[0].DaysBefore >= 28 {
 		t.Fatalf("%+v", want)
 	}
@@ -260,7 +260,7 @@ func TestWindowsNotUsed(t *testing.T) {
 			}
 			return true
 		}
-		if diff := gocmp.Diff(want, of(t, s.fill("prj_a"), merge(merged, touched))); diff != "" {
+		if diff := gocmp.Diff(want, outcomesOf(t, s.fill("prj_a"), merge(merged, touched))); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 	}
@@ -283,7 +283,7 @@ func TestMode(t *testing.T) {
 		return true
 	}
 	s.fill("prj_a")
-	got := of(t, s, merge(merged, touched), merge(merged+claimedUntil-3, "/page-00020"))
+	got := outcomesOf(t, s, merge(merged, touched), merge(merged+claimedUntil-3, "/page-00020"))
 	people, ai := got[0].Effects[0], got[0].Effects[1]
 	if people.DaysAfter != claimedUntil || ai.DaysAfter != 28 || people.Actual < ai.Actual*10*2 {
 		t.Errorf("%+v, AI %+v", brief(people), brief(ai))
@@ -297,7 +297,7 @@ func TestMode(t *testing.T) {
 func TestDamagedWindow(t *testing.T) {
 	missing := newSite()
 	missing.window = func(rev *analytics.Revision) bool { return rev.From != merged-3 }
-	want := of(t, missing.fill("prj_a"), merge(merged, touched))
+	want := outcomesOf(t, missing.fill("prj_a"), merge(merged, touched))
 	missing.Put(dayOf("prj_a", merged-3, 1), []analytics.Row{{Path: touched, Totals: analytics.Totals{Human: 1,
 		Total: 1}}}, errDamaged)
 	got, err := estimate(t.Context(), missing, []view.Merge{merge(merged, touched)})
@@ -319,7 +319,7 @@ func TestOthersAreNoComparison(t *testing.T) {
 			}
 			return n
 		}
-		return of(t, s.fill("prj_a"), merge(merged-2, other...), merge(merged, touched))[1]
+		return outcomesOf(t, s.fill("prj_a"), merge(merged-2, other...), merge(merged, touched))[1]
 	}
 	if diff := gocmp.Diff(run(1), run(5)); diff != "" {
 		t.Error(diff)
@@ -336,14 +336,14 @@ func TestManyMerges(t *testing.T) {
 	b.Project = "prj_b"
 	merges := []view.Merge{merge(merged+30, touched), b, merge(merged-30, touched), merge(merged, "/page-00004"),
 		{Project: "prj_none", Pages: []string{"/x"}}}
-	got := of(t, s, merges...)
+	got := outcomesOf(t, s, merges...)
 	for i, m := range merges {
 		if got[i].Link != m.Link || len(got[i].Effects) != 2 {
 			t.Errorf("%d: %+v", i, got[i])
 		}
 	}
 	for _, i := range []int{1, 2} {
-		if diff := gocmp.Diff(of(t, s, merges[i])[0], got[i]); diff != "" {
+		if diff := gocmp.Diff(outcomesOf(t, s, merges[i])[0], got[i]); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -359,7 +359,7 @@ func TestManyPages(t *testing.T) {
 		pages = append(pages, fmt.Sprintf("/page-%05d", i*5))
 	}
 	strong, clear := 0, 0
-	for _, e := range of(t, s.fill("prj_a"), merge(merged, pages...))[0].Effects {
+	for _, e := range outcomesOf(t, s.fill("prj_a"), merge(merged, pages...))[0].Effects {
 		if e.Verdict == view.NotEnoughData {
 			continue
 		}
@@ -396,7 +396,7 @@ func TestSeveralPages(t *testing.T) {
 		for i := range tc.pages - 1 {
 			pages = append(pages, fmt.Sprintf("/page-%05d", tc.site-1-i))
 		}
-		for i, e := range of(t, s.fill("prj_a"), merge(merged, pages...))[0].Effects {
+		for i, e := range outcomesOf(t, s.fill("prj_a"), merge(merged, pages...))[0].Effects {
 			if i == 0 && (e.Verdict != tc.verdict || !strings.Contains(e.Reason, tc.reason)) || e.Path != touched &&
 				e.Tone() != "" {
 				t.Errorf("%+v: %+v", tc, brief(e))
@@ -420,7 +420,7 @@ func TestSiteHalves(t *testing.T) {
 				}
 				return n
 			}
-			e := of(t, s.fill("prj_a"), merge(merged, "/page-00001"))[0].Effects[0]
+			e := outcomesOf(t, s.fill("prj_a"), merge(merged, "/page-00001"))[0].Effects[0]
 			if e.Verdict != want || math.Abs(e.Change+1-change) > 0.2 ||
 				math.Abs(e.Actual/e.Expected-1-e.Change) > 0.05 {
 				t.Errorf("%d pages, x%v: %+v", pages, change, brief(e))
@@ -435,7 +435,7 @@ func TestLeastPlacebos(t *testing.T) {
 	for others, placebos := range map[int]int{leastPlacebos: leastPlacebos, leastPlacebos - 1: 0} {
 		s := newSite()
 		s.pages = others + 1
-		e := of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
+		e := outcomesOf(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
 		if e.Placebos != placebos || (e.Method == view.SyntheticControl) != (placebos > 0) {
 			t.Errorf("%d untouched pages: %+v", others, brief(e))
 		}
@@ -458,7 +458,7 @@ func TestCorrection(t *testing.T) {
 		}
 		placebos[3].log += 3
 		c := correct(placebos)
-		if c.known != knows || math.Abs(c.of(pageChange{})+0.1) > 0.02 {
+		if c.known != knows || math.Abs(c.usualOf(pageChange{})+0.1) > 0.02 {
 			t.Errorf("%+v", c)
 		}
 		for i, g := range placebos {
@@ -469,7 +469,7 @@ func TestCorrection(t *testing.T) {
 	}
 }
 
-// TestMeanChange: the mean and its deviation are those of combine_effects(…, method_re="chi2") in
+// TestMeanChange: the mean and its deviation equal the results of combine_effects(…, method_re="chi2") in
 // statsmodels 0.14, the larger of its two deviations; merges of a date are one.
 func TestMeanChange(t *testing.T) {
 	for _, tc := range []struct {

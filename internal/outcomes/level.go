@@ -21,8 +21,8 @@ type (
 
 var errSingular = errors.New("the days do not tell trend and change apart")
 
-// levelled is the change of the level of a page, a logarithm, with its variance, and that of visitors who
-// come independently of each other.
+// levelled is the change of the level of a page, a logarithm, with its variance, and with the variance that it would
+// have if visitors came independently of each other.
 type levelled struct{ change, variance, poisson float64 }
 
 // drift is by how much the level of a page strays for no reason, a standard deviation.
@@ -44,9 +44,9 @@ func usualChange(all []levelled) (change, variance float64) {
 	return change / sum, variance / sum / sum
 }
 
-// against returns the change less that of the other pages, and its degrees of freedom, at most those
-// given. The variance grows with how far the others stray from each other: that they stray as their
-// regressions say has the weight of four of them.
+// against returns the change less the change of the other pages, and its degrees of freedom, at most freedom. The
+// variance grows with how far the others stray from each other: that they stray as their regressions say has the
+// weight of four of them.
 func (l levelled) against(others []levelled, freedom float64) (levelled, float64) {
 	const trust = 4
 	if len(others) == 0 {
@@ -64,10 +64,9 @@ func (l levelled) against(others []levelled, freedom float64) (levelled, float64
 	return l, min(freedom, all)
 }
 
-// levelChange fits daily visitors with a level for each weekday, a trend and a change of the
-// level after the merge: a Poisson regression with a logarithmic link, whose variance is
-// scaled to that of the days. It returns the change, the degrees of freedom of its variance, and the
-// days expected without the change.
+// levelChange fits daily visitors with a level for each weekday, a trend and a change of the level after the merge:
+// a Poisson regression with a logarithmic link, whose variance is scaled to the variance of the days. It returns the
+// change, the degrees of freedom of its variance, and the days expected without the change.
 func levelChange(d days, series []float64) (l levelled, freedom float64, expected []float64, err error) {
 	rows := make([]vector, len(series))
 	for i, date := range d.date {
@@ -117,8 +116,8 @@ func levelChange(d days, series []float64) (l levelled, freedom float64, expecte
 	return levelled{beta[changeAt], scale * at, at}, freedom, expected, nil
 }
 
-// dispersion is the variance of the days in that of independent visitors, at least 1, and
-// more where one day takes after the day before.
+// dispersion is the variance of the days relative to the variance of independent visitors, at least 1, and more
+// where one day takes after the day before.
 func dispersion(series, fitted []float64, freedom float64) float64 {
 	var square, product, last float64
 	for i := range series {

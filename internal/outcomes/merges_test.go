@@ -100,7 +100,7 @@ func TestSelection(t *testing.T) {
 				t.Error(o.Problem)
 			}
 		}
-		// What was not merged is not in the cost.
+		// Work that was not merged is not in the cost.
 		wanted := map[string]string{"two three one new": "at least 1.5 USD (1 of 3 jobs unknown)",
 			"two one new": "at least 1.5 USD (1 of 3 jobs unknown)", "three one new": "1.5 USD (1 of 2 jobs estimated)"}
 		for _, s := range all.Summaries {

@@ -33,7 +33,7 @@ type panel struct {
 	usable []bool
 	// humans has the mode by which people were counted on each day.
 	humans []analytics.Humans
-	// newest is the last day with a window that may be used; it may be after those of usable.
+	// newest is the last day with a window that may be used; it may be after the days of usable.
 	newest analytics.Date
 	// pages are the visitors by path and audience; a page without a row had none.
 	pages map[string]map[analytics.Audience][]float64
@@ -80,11 +80,11 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 	// The most visited pages of each audience become donors, and pages evenly spread over the
 	// ranks of those that seem to have enough visitors become placebos.
 	for _, a := range audiences {
-		of := visitors[a].visitors
-		ranks := slices.DeleteFunc(slices.Collect(maps.Keys(of)), func(path string) bool {
-			return of[path] < days*leastVisitors*3/4
+		counts := visitors[a].visitors
+		ranks := slices.DeleteFunc(slices.Collect(maps.Keys(counts)), func(path string) bool {
+			return counts[path] < days*leastVisitors*3/4
 		})
-		slices.SortFunc(ranks, func(x, y string) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
+		slices.SortFunc(ranks, func(x, y string) int { return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y)) })
 		p.add(ranks[:min(maxDonors, len(ranks))]...)
 		p.add(spread(ranks, 2*maxPlacebos)...)
 	}

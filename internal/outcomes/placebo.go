@@ -14,8 +14,8 @@ const (
 	// strongest is how many of the strongest changes are judged by a tail instead of their rank, and
 	// beyond how much smaller than by its rank a p-value may become that way.
 	strongest, beyond = 5, 10
-	// freedom is that of the Student distribution of the changes of untouched pages in their standard
-	// deviations: it expects a few large ones.
+	// freedom is the number of degrees of freedom of the Student distribution of the changes of untouched pages in
+	// their standard deviations: it expects a few large ones.
 	freedom = 4
 )
 
@@ -47,27 +47,27 @@ type scattered struct {
 }
 
 func newScattered(placebos []pageChange) *scattered {
-	of := &scattered{make([]float64, len(scatters)), make([][]float64, len(scatters))}
+	all := &scattered{make([]float64, len(scatters)), make([][]float64, len(scatters))}
 	for i, s := range scatters {
-		of.single[i] = make([]float64, len(placebos))
+		all.single[i] = make([]float64, len(placebos))
 		for j, g := range placebos {
 			deviation := s.deviation(g)
 			z := g.log / deviation
-			of.single[i][j] = -math.Log(deviation) - (freedom+1)/2.0*math.Log1p(z*z/freedom)
-			of.total[i] += of.single[i][j]
+			all.single[i][j] = -math.Log(deviation) - (freedom+1)/2.0*math.Log1p(z*z/freedom)
+			all.total[i] += all.single[i][j]
 		}
 	}
-	return of
+	return all
 }
 
 // without returns the scatter under which the changes of all pages but one are most likely; of all
 // pages if j is -1.
-func (of *scattered) without(j int) (best scatter) {
+func (all *scattered) without(j int) (best scatter) {
 	most := math.Inf(-1)
 	for i, s := range scatters {
-		sum := of.total[i]
+		sum := all.total[i]
 		if j >= 0 {
-			sum -= of.single[i][j]
+			sum -= all.single[i][j]
 		}
 		if sum > most {
 			most, best = sum, s
@@ -76,11 +76,11 @@ func (of *scattered) without(j int) (best scatter) {
 	return best
 }
 
-// placeboTest returns the p-value of the change of a touched page, and half the width of its
-// 90 % interval, by the changes of untouched pages at the same date. p is the share of changes,
-// the page's own included, that are at least as strong, and the interval has the changes whose p
-// would be above 10 %. The share cannot be small among few pages, so that of a very strong change
-// comes from a Student distribution that has the interval of the untouched pages.
+// placeboTest returns the p-value of the change of a touched page, and half the width of its 90 % interval, by the
+// changes of untouched pages at the same date. p is the share of changes, the page's own included, that are at least
+// as strong, and the interval has the changes whose p would be above 10 %. The share cannot be small among few
+// pages, so the p of a very strong change comes from a Student distribution that has the interval of the untouched
+// pages.
 func placeboTest(touched pageChange, placebos []pageChange, of *scattered) (p, width float64) {
 	// No page has a say in its own strength, its change in standard deviations.
 	deviation := of.without(-1).deviation(touched)

@@ -24,7 +24,7 @@ type traffic func(t testing.TB, seed uint64) *panel
 // mergeDate is when every simulated merge happens.
 const mergeDate = analytics.Date(20_600)
 
-// sandboxTraffic is that of the sandbox; seeds differ in the noise and in the time of the year.
+// sandboxTraffic is the traffic of the sandbox; seeds differ in the noise and in the time of the year.
 func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 	return func(t testing.TB, seed uint64) *panel {
 		at := analytics.NewDate(2026, 5, 1) + analytics.Date(seed*11%180)
@@ -156,7 +156,7 @@ func (w world) site(_ testing.TB, seed uint64) *panel {
 // tally is what became of the simulated merges of a world.
 type tally struct {
 	merges, lacking int
-	false, more     int             // merges without an effect with a verdict, with one of more readers
+	false, more     int             // merges without an effect with a verdict, and with the verdict more readers
 	covered, outOf  int             // intervals with the true change
 	found           map[float64]int // merges whose page has a verdict in the right direction, by the change
 	changes, widths []float64       // of pages without an effect
@@ -165,14 +165,14 @@ type tally struct {
 
 func newTally() *tally { return &tally{found: map[float64]int{}} }
 
-// shares returns that of the merges with a false verdict, and of the intervals with the true change.
+// shares returns the share of merges with a false verdict, and the share of intervals with the true change.
 func (o *tally) shares() (wrong, covered float64) {
 	return float64(o.false) / float64(max(1, o.merges-o.lacking)), float64(o.covered) / float64(max(1, o.outOf))
 }
 
 var trueChanges = []float64{0, -0.2, 0.1, 0.3, 1}
 
-// sizes are the pages of a merge, with how often a site has one of that size. On a small site each
+// sizes are the pages of a merge, with how often a site has a merge of that size. On a small site each
 // merge is alone, on others all are on one day, and share what they are compared with.
 var sizes = []struct{ pages, merges int }{{1, 5}, {2, 4}, {5, 2}, {10, 1}}
 
@@ -312,7 +312,7 @@ func (o *tally) String() string {
 // restless is a site whose pages have noise that lasts for days, some of them more than others.
 var restless = world{pages: 80, lowest: 25, most: 900, own: .15, lasting: .25, keep: .5, mixed: true}
 
-// worlds are those of docs/dev/outcomes-method.md.
+// worlds are the worlds of docs/dev/outcomes-method.md.
 var worlds = []struct {
 	name string
 	traffic

@@ -132,8 +132,8 @@ func model(t *testing.T, p *panel, path string, truth float64) *modelled {
 	return out
 }
 
-// levelScale returns the change of level and its deviation, and by how much its variance is
-// larger than that of days that do not depend on each other.
+// levelScale returns the change of level and its deviation, and how many times as large its variance is as the
+// variance of days that do not depend on each other.
 func levelScale(d days, series []float64) (change, deviation, scale float64, err error) {
 	l, freedom, expected, err := levelChange(d, series)
 	change, deviation = l.change, math.Sqrt(l.variance)

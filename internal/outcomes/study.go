@@ -139,7 +139,7 @@ func (s *study) has(day int, a analytics.Audience) bool {
 	return s.usable[day] && (a != analytics.Human || s.panel.humans[day] == s.humans)
 }
 
-// in returns the days of a window that may be compared, without that of the merge, and their indices.
+// in returns the days of a window that may be compared, without the day of the merge, and their indices.
 func (s *study) in(w analytics.Window, a analytics.Audience) (d days, index []int) {
 	for date := w.From; date < w.To; date++ {
 		i := int(date - s.first)
@@ -164,8 +164,8 @@ func (s *study) series(path string, a analytics.Audience, index []int) []float64
 	return series
 }
 
-// effect is the protocol from the counts of daily visitors to the change of the readers of a
-// page, its interval and its p-value. The verdict is that of [judge], by all pages of the merge.
+// effect is the protocol from the counts of daily visitors to the change of the readers of a page, its interval and
+// its p-value. [judge] gives the verdict, by all pages of the merge.
 func (s *study) effect(path string, a analytics.Audience) view.Effect {
 	e := view.Effect{Path: path, Audience: a, Verdict: view.NotEnoughData}
 
@@ -193,7 +193,7 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 		g, expected = c.compare(series, -1)
 		g.past = s.past(path, a)
 		g.unrest = s.unrest(path, a, c.weeks, g.noise, d)
-		shift = c.usual.of(g)
+		shift = c.usual.usualOf(g)
 		if e.Corrected = g.past.known && c.usual.known; !e.Corrected {
 			e.Reason = "not corrected for a rise or fall before the merge, which needs 56 days before it without " +
 				"another merge of the page"
@@ -441,10 +441,10 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 	return c
 }
 
-// judge gives the effects of one merge their verdicts, which wait until it is final: a look every
-// day would find a few times as many by chance. Among many pages some change clearly by chance too,
-// so those of an audience are clear that are so by the method of Benjamini and Hochberg (1995): at
-// most one in twenty of the clear ones is expected to be without any effect.
+// judge gives the effects of one merge their verdicts, which wait until it is final: a look every day would find a
+// few times as many by chance. Among many pages some change clearly by chance too, so the effects of an audience are
+// clear if the method of Benjamini and Hochberg (1995) says so: at most one in twenty of the clear ones is expected
+// to be without any effect.
 func judge(effects []view.Effect, final bool) {
 	for _, a := range audiences {
 		var tested []*view.Effect

@@ -28,7 +28,7 @@ type Numbers interface {
 	// ends where that one begins (for a rolling granularity, not the window that ended a day earlier). If one of
 	// the two is missing, the error is ErrNoNumbers with the reason.
 	Windows(ctx context.Context, project string, g analytics.Granularity, of Content) (Adjacent, error)
-	// Outcomes returns those of the merged pull requests.
+	// Outcomes returns the outcomes of the merged pull requests.
 	Outcomes(ctx context.Context, project string) (view.Outcomes, error)
 }
 
@@ -43,8 +43,8 @@ const (
 	Misses Content = "misses" // the paths that agents missed, by that report
 )
 
-// Adjacent is the content of two adjacent windows. Rows are in any order. Agents and Misses are those of Window,
-// most readers or requests first; one without a Previous had none in FormerWindow.
+// Adjacent is the content of two adjacent windows. Rows are in any order. Agents and Misses belong to Window, most
+// readers or requests first; one without a Previous had none in FormerWindow.
 type Adjacent struct {
 	Window, FormerWindow analytics.Window
 	Totals, FormerTotals analytics.Totals
@@ -58,7 +58,7 @@ type Adjacent struct {
 type renderer struct {
 	ctx     context.Context
 	prompt  Prompt
-	at      time.Time
+	now     time.Time
 	numbers Numbers
 
 	known map[string]Adjacent // by content and granularity
@@ -74,10 +74,10 @@ var variableNames = []string{"id", "project", "title", "date", "firing"}
 // variables returns the value of dot in a template.
 func (r *renderer) variables() map[string]any {
 	all := map[string]any{
-		"id": r.prompt.ID, "project": r.prompt.Project, "title": r.prompt.Title, "date": day{analytics.DateOf(r.at)},
+		"id": r.prompt.ID, "project": r.prompt.Project, "title": r.prompt.Title, "date": day{analytics.DateOf(r.now)},
 	}
 	if r.prompt.Recurs() {
-		all["firing"] = moment{r.at}
+		all["firing"] = moment{r.now}
 	}
 	return all
 }
@@ -100,8 +100,8 @@ func (r *renderer) functions() map[string]any {
 	}
 }
 
-// functionNames are all functions of templates: ours, and those of the template
-// language that cannot print more than their arguments.
+// functionNames are all functions of templates: ours, and the functions of the template language that cannot print
+// more than their arguments.
 var functionNames = func() map[string]any {
 	all := new(renderer).functions()
 	for _, name := range []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len"} {
@@ -286,7 +286,7 @@ func (r *renderer) read(granularity string, of Content) (Adjacent, error) {
 		series = "agents " + series
 	}
 	window, former := numbers.Window, numbers.FormerWindow
-	switch today, seen := analytics.DateOf(r.at), r.windows[series]; {
+	switch today, seen := analytics.DateOf(r.now), r.windows[series]; {
 	case err != nil:
 	case former.To != window.From || former.Days() < 1 || window.Days() < 1:
 		err = fmt.Errorf("%w: the settled window %s does not follow on %s", ErrNoNumbers, window, former)
@@ -387,7 +387,7 @@ type outcomeList pageList
 func (l outcomeList) String() string {
 	text := pageList(l).String()
 	if len(l) > 0 {
-		text += fmt.Sprintf("\n\n%s", l[0]["summary"]) // a paragraph of its own, not of the last item
+		text += fmt.Sprintf("\n\n%s", l[0]["summary"]) // a separate paragraph, not part of the last item
 	}
 	return text
 }

@@ -93,8 +93,8 @@ type Rules struct {
 	// Projects are the configured ones. One project is the default; with none, the
 	// key project is not checked.
 	Projects []string
-	// Known returns those of ids that were prompts once, though their files are gone: other
-	// prompts may depend on them. It is called at most once a scan. nil: none are.
+	// Known returns the ids that were prompts once, though their files are gone: other prompts may depend on them. It
+	// is called at most once a scan. nil: none are.
 	Known func(ids []string) []string
 }
 
@@ -120,7 +120,7 @@ func (f Finding) String() string {
 
 func (f Finding) Error() string { return f.String() }
 
-// Unwrap returns the cause: ErrNoNumbers, errNothing or that of the numbers; else nil.
+// Unwrap returns the cause: ErrNoNumbers, errNothing or the error of the numbers; else nil.
 func (f Finding) Unwrap() error { return f.cause }
 
 // Error is why a prompt cannot be written: its name, or one finding a line.

@@ -45,7 +45,7 @@ func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, e
 	}
 	var out Rendered
 	r := &renderer{
-		ctx: ctx, prompt: p, at: at.UTC(), numbers: n,
+		ctx: ctx, prompt: p, now: at.UTC(), numbers: n,
 		known: map[string]Adjacent{}, windows: map[string]analytics.Window{}, movers: map[string]analytics.Movers{},
 	}
 	for i, part := range parts(p) {

@@ -111,7 +111,7 @@ func quote(s string) string {
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`) + more
 }
 
-// word returns a class or an audience: what is not one plain word is "other".
+// word returns a class or an audience: anything but one plain word is "other".
 func word(s string) string {
 	if plainWords.MatchString(s) {
 		return s

@@ -25,7 +25,7 @@ const (
 // file is one prompt file, or another entry with a problem, as one scan saw it.
 type file struct {
 	path string
-	// info and sum are of the opened file; info is nil if it could not be read.
+	// info and sum describe the opened file; info is nil if it could not be read.
 	info fs.FileInfo
 	sum  [sha256.Size]byte
 	// prompt has a path and an id even if there are findings.
@@ -78,8 +78,8 @@ type visited struct {
 	info fs.FileInfo
 }
 
-// walk reads all files below root, sorted by path. Its errors are of the whole
-// folder; those of single entries are findings.
+// walk reads all files below root, sorted by path. Its errors concern the whole folder; errors of single entries are
+// findings.
 func walk(root *os.Root, rules Rules, before map[string]*file) ([]*file, error) {
 	w := &walker{root: root, rules: rules, before: before}
 	top, err := root.Open(".")

@@ -26,9 +26,9 @@ import (
 // .md, and an empty name is made from the id or the title. The id is not written if
 // it is empty or equal to the path, since the path is the id then.
 //
-// The file appears whole or not at all, and never replaces another one. It is not
-// written if it breaks a rule, on its own or together with the files that exist. The
-// error is an [Error] then, or if another name would do; any other is of the file system.
+// The file appears whole or not at all, and never replaces another one. It is not written if it breaks a rule, on
+// its own or together with the files that exist. The error is an [Error] then, or if another name would do; any
+// other error comes from the file system.
 func (f *Folder) Write(name string, p Prompt) (string, error) {
 	name, err := fileName(name, p)
 	if err != nil {

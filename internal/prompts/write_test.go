@@ -162,7 +162,7 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-// TestWriteRace: one of many writers of the same name succeeds, and the file is whole.
+// TestWriteRace: exactly one of many writers of the same name succeeds, and the file is whole.
 func TestWriteRace(t *testing.T) {
 	for _, how := range []func(*os.Root, string, []byte) error{create, createWithoutLinks} {
 		f, dir := folder(t, Rules{}, nil)

@@ -47,7 +47,7 @@ const (
 type pullStore interface {
 	// FollowedPullRequests returns those that are not Final.
 	FollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error)
-	// UnfollowedPullRequests returns those of the journal's jobs that the store lacks.
+	// UnfollowedPullRequests returns the pull requests of the journal's jobs that the store lacks.
 	UnfollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error)
 	SetPullRequests(ctx context.Context, pulls ...journal.PullRequest) error
 }
@@ -62,8 +62,8 @@ type pullReader interface {
 
 // Follower follows the pull requests. Its methods are not for use at the same time.
 //
-// What it knows is in the store, and is stored after each read. A process that is killed
-// between the two reads it once more; a row that is lost is made anew from the journal.
+// Its knowledge is in the store, and is stored after each read. A process that is killed between the two reads it
+// once more; a row that is lost is made anew from the journal.
 type Follower struct {
 	// Limit is how long after its beginning a pass starts no other read; 0 means no limit.
 	Limit time.Duration
@@ -90,10 +90,10 @@ func New(store pullStore, host pullReader, now func() time.Time) *Follower {
 	return &Follower{store: store, host: host, now: now, paused: map[string]pause{}}
 }
 
-// Pass reads and stores the pull requests that are due, and returns when to pass again: zero if
-// none is followed, so the next time that a job gets a link. It never waits for a limit: it returns
-// the time at which there is room. An error is that of the store, or the end of ctx; that
-// a host does not answer becomes the Problem of the pull requests that were due.
+// Pass reads and stores the pull requests that are due, and returns when to pass again: zero if none is followed, so
+// the next time that a job gets a link. It never waits for a limit: it returns the time at which there is room. An
+// error is an error of the store, or the end of ctx; that a host does not answer becomes the Problem of the pull
+// requests that were due.
 func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 	all, err := f.store.FollowedPullRequests(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 	latest := f.now().Add(longestFailure)
 	maps.DeleteFunc(f.paused, func(_ string, p pause) bool { return p.until.After(latest) })
 	// New links, and those whose host is now asked, or no longer.
-	if err := f.update(ctx, all, f.place); err != nil {
+	if err := f.update(ctx, all, f.locate); err != nil {
 		return f.now().Add(pauseStore), err
 	}
 	inOrder := make([]*journal.PullRequest, len(all))
@@ -171,8 +171,8 @@ func (f *Follower) update(
 	return f.store.SetPullRequests(ctx, changed...)
 }
 
-// place finds the host of the pull request and reports whether that changed anything.
-func (f *Follower) place(p *journal.PullRequest) bool {
+// locate finds the host of the pull request and reports whether that changed anything.
+func (f *Follower) locate(p *journal.PullRequest) bool {
 	now := f.now()
 	// A time far off was stored by a clock that was ahead.
 	if far := p.Next.After(now.Add(longestPause)); p.Next.After(now) && !far {
@@ -275,7 +275,7 @@ func lasting(former, read journal.PullRequest) journal.PullRequest {
 	case read.State != journal.PullMerged:
 		former.Answered = read.Answered
 		return former
-	case !former.Ready.IsZero(): // the times are known, not only those of the first answer
+	case !former.Ready.IsZero(): // the times are known, not only the times in the first answer
 		read.Created, read.Ready, read.Reopened, read.Merged = former.Created, former.Ready, former.Reopened,
 			former.Merged
 	}

@@ -20,7 +20,7 @@ import (
 const (
 	hour = time.Hour
 	day  = 24 * hour
-	// pathOfOne is that of the first pull request.
+	// pathOfOne is the path of the first pull request.
 	pathOfOne = "/repos/acme/docs/pulls/1"
 )
 
@@ -207,8 +207,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestRefused: what the host does not show is unknown after an hour, asked for daily then,
-// and as before once it is there again. Others are read as ever.
+// TestRefused: a pull request that the host hides is unknown after an hour, asked for daily then, and as before once
+// it is there again. Others are read as ever.
 func TestRefused(t *testing.T) {
 	for code, says := range map[int]string{
 		404: "deleted", 410: "deleted", 301: "renamed", 307: "renamed", 403: "read access", 451: "read access",
@@ -483,7 +483,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: what a wrong clock put far off is read again.
+// TestClockSetBack: reads that a wrong clock put far off are made again.
 func TestClockSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t)

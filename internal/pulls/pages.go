@@ -18,9 +18,9 @@ import (
 // maxRoots is in how many folders the navigation of the documentation is looked for.
 const maxRoots = 4
 
-// findPages notes, once p is merged, which pages the files are that it changed: by docs.json
-// or mint.json at the merge. An error is one of the host: the next read tries again, and until
-// then the pages are those that the paths of the files name.
+// findPages notes, once p is merged, which pages the files are that it changed: by docs.json or mint.json at the
+// merge. An error is an error of the host: the next read tries again, and until then the paths of the files name the
+// pages.
 func (f *Follower) findPages(ctx context.Context, p *journal.PullRequest) error {
 	if p.State != journal.PullMerged || p.Mapped || len(p.Changed) == 0 {
 		return nil
@@ -47,8 +47,8 @@ search:
 	return nil
 }
 
-// roots are the folders that may be that of the documentation: those with most of the
-// changed files, the outer one first.
+// roots are the folders that may be the folder of the documentation: the folders with most of the changed files, the
+// outer one first.
 func roots(changed []string) []string {
 	count := map[string]int{}
 	for _, file := range changed {

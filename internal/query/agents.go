@@ -18,8 +18,7 @@ import (
 // AgentList is what a question about agents lists.
 type AgentList string
 
-// The lists. AgentPages are those of one agent, Misses the paths that agents asked for and that are not
-// there.
+// The lists. AgentPages are the pages of one agent, Misses the paths that agents asked for and that are not there.
 const (
 	SiteAgents AgentList = "agents"
 	AgentPages AgentList = "pages"
@@ -70,7 +69,7 @@ func (o AgentOrder) Count() string {
 // AgentRanking selects and orders a list. It is repeated in the answer.
 type AgentRanking struct {
 	List AgentList `json:"list"`
-	// By is the order; empty: that of [AgentRanking.Complete].
+	// By is the order; empty: the order of [AgentRanking.Complete].
 	By AgentOrder `json:"by"`
 	// Agent is the agent of AgentPages; of Misses, the one whose requests alone count, empty: all.
 	Agent string `json:"agent"`
@@ -89,8 +88,8 @@ func (r AgentRanking) rows() RowRanking {
 		Offset: r.Offset, misses: r.List == Misses}
 }
 
-// Complete returns the ranking with its defaults, or why the question has no answer. Misses are ranked by
-// requests: each request is that of one agent, so that those of all agents are a number.
+// Complete returns the ranking with its defaults, or why the question has no answer. Misses are ranked by requests:
+// each request has one agent, so the requests of all agents can be added up.
 func (r AgentRanking) Complete() (AgentRanking, error) {
 	list := SiteAgents
 	if r.Agent != "" {
@@ -117,8 +116,8 @@ func (r AgentRanking) Complete() (AgentRanking, error) {
 	return r, nil
 }
 
-// AgentsReport has the agents of one project in one window, the pages of one of them, or the paths that are
-// not there, and how they differ from those of an earlier window. Its JSON keys are stable.
+// AgentsReport has the agents of one project in one window, the pages of one agent, or the paths that are not there,
+// and how they differ from an earlier window. Its JSON keys are stable.
 type AgentsReport struct {
 	RowsReading
 	ProjectName string `json:"project_name,omitempty"`
@@ -128,8 +127,8 @@ type AgentsReport struct {
 	// People are the people of the site or of the page; absent of other lists than their agents, and where the service
 	// does not tell the confirmed from the others.
 	People *view.People `json:"people,omitempty"`
-	// AIRequests are the requests of all AI agents of the site, and AIRequestsBefore those in Previous; nil of other lists
-	// than the agents of the site, and where one is not known. Each request is that of one agent.
+	// AIRequests are the requests of all AI agents of the site, and AIRequestsBefore their requests in Previous; nil in
+	// lists other than the agents of the site, and where one is not known. Each request has one agent.
 	AIRequests       *int64 `json:"-"`
 	AIRequestsBefore *int64 `json:"-"`
 	// Count is the length of the whole list.
@@ -253,10 +252,10 @@ func byPath(rows recordSet) recordSet {
 	out := recordSet{}
 	for _, row := range rows {
 		key := analytics.Record{Texts: [len(row.Texts)]string{row.Path()}}
-		of := out[key]
-		of.Texts = key.Texts
+		total := out[key]
+		total.Texts = key.Texts
 		for i, n := range row.Counts {
-			switch sum := &of.Counts[i]; {
+			switch sum := &total.Counts[i]; {
 			case i == 0:
 				*sum = max(*sum, n)
 			case n < 0 || *sum < 0:
@@ -265,7 +264,7 @@ func byPath(rows recordSet) recordSet {
 				*sum += min(n, math.MaxInt64-*sum)
 			}
 		}
-		out[key] = of
+		out[key] = total
 	}
 	return out
 }
@@ -306,7 +305,7 @@ type AgentHistoryWindow struct {
 	AgentHistoryNumbers
 }
 
-// AgentHistoryNumbers are those of one window of a history.
+// AgentHistoryNumbers are the numbers of one window of a history.
 type AgentHistoryNumbers struct {
 	State    string `json:"state"` // settled, provisional or Missing
 	Verified *bool  `json:"verified"`
@@ -317,7 +316,7 @@ type AgentHistoryNumbers struct {
 	Requests *int64 `json:"requests"`
 	Markdown *int64 `json:"markdown"`
 	Bytes    *int64 `json:"bytes"`
-	// The change is that of the readers, since the window of [analytics.Granularity.ComparedWith].
+	// The change of the readers, since the window of [analytics.Granularity.ComparedWith].
 	view.AgentChange
 }
 

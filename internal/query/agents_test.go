@@ -374,7 +374,7 @@ func TestNear(t *testing.T) {
 	for path := range cases {
 		rows = append(rows, agentRow(path, "GPTBot", "neither", false, 1))
 	}
-	// What another agent missed too is no page.
+	// A path that another agent missed too is no page.
 	rows = append(rows, agentRow("/docs/authentication-2", "curl", "neither", false, 1))
 	cases["/docs/authentication-2"] = "/authentication"
 	s := &sinktest.Memory{}

@@ -55,7 +55,7 @@ type HistoryWindow struct {
 	HistoryNumbers
 }
 
-// HistoryNumbers are those of one window of a history.
+// HistoryNumbers are the numbers of one window of a history.
 type HistoryNumbers struct {
 	State    string `json:"state"` // settled, provisional or Missing
 	Verified *bool  `json:"verified"`
@@ -67,10 +67,10 @@ type HistoryNumbers struct {
 	Visitors *analytics.Totals `json:"visitors" api:"inline"`
 	// People are the people of the site, where windows of agents are exported too; null for a page.
 	People *view.People `json:"people"`
-	// AIShare is that of the visitors, in percent.
+	// AIShare is the share of AI agents among the visitors, in percent.
 	AIShare *float64 `json:"ai_share_percent"`
-	// Previous are the visitors in the window of [analytics.Granularity.ComparedWith], and Change is
-	// that of all visitors since then; null where that window counts people by another mode.
+	// Previous are the visitors in the window of [analytics.Granularity.ComparedWith], and Change is the change of all
+	// visitors since then; null where that window counts people by another mode.
 	Previous *analytics.Totals `json:"previous"`
 	Change   *int64            `json:"change"`
 	Percent  *float64          `json:"change_percent"`

@@ -275,9 +275,9 @@ func (s series) span() (first, last analytics.Date) {
 	return first, last
 }
 
-// EachRow calls do with the rows of a window, sorted by path, until it returns false. An export
-// may have replaced the window since it was listed: totals and rows must be of the same
-// reading, so rev becomes the one that is read.
+// EachRow calls do with the rows of a window, sorted by path, until it returns false. An export may have replaced
+// the window since it was listed: totals and rows must come from the same reading, so rev becomes the revision that
+// is read.
 func EachRow(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(analytics.Row) bool) error {
 	rows, done, err := windowOf(ctx, from, rev)
 	if err != nil {
@@ -334,8 +334,8 @@ func recordsOf[R any](
 	return all, done, nil
 }
 
-// Open opens a window as readers see it. What is copied for that is in a temporary directory, so that nothing is left
-// where the process ends early; done removes it.
+// Open opens a window as readers see it. Its copy is in a temporary directory, so that nothing is left where the
+// process ends early; done removes it.
 func Open(
 	ctx context.Context, from sinks.Sink, rev analytics.Revision, temporary string,
 ) (_ sinks.Sealed, done func() error, _ error) {

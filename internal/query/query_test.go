@@ -72,8 +72,8 @@ var oddPaths = []string{
 	"-1", "/a,b;c\t",
 }
 
-// TestTopSorted: whatever the rows, the first n are those of a full sort, and no page of
-// one window alone is rising or falling.
+// TestTopSorted: whatever the rows, the first n are the first n of a full sort, and no page of one window alone is
+// rising or falling.
 func TestTopSorted(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rows := rapid.Custom(func(r *rapid.T) (out []analytics.Row) {
@@ -177,7 +177,7 @@ func sorted(o query.Ranking, before, after []analytics.Row) []string {
 // TestTopWindow: which window it is, and which one comes before it.
 func TestTopWindow(t *testing.T) {
 	s := &sinktest.Memory{}
-	for _, day := range []int{0, 7, 13, 14} { // a day is compared with that of the week before
+	for _, day := range []int{0, 7, 13, 14} { // a day is compared with the day a week before
 		put(s, windowOf("prj_a", analytics.Day, day, day+1), page(fmt.Sprint("/day", day), 1))
 	}
 	put(s, windowOf("prj_b", analytics.Day, 7, 8), page("/b", 1))

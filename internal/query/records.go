@@ -25,7 +25,7 @@ type RowRanking struct {
 	By string `json:"by"`
 	// Name selects the pages of one name, a value of the column [analytics.Shape.Noun].
 	Name string `json:"name,omitempty"`
-	// Path selects the rows of one page. Without Path and Name the rows are those of the site where the report has
+	// Path selects the rows of one page. Without Path and Name the rows are the rows of the site where the report has
 	// them, else all pages.
 	Path string `json:"path,omitempty"`
 	// Prefix keeps the paths that begin with it.
@@ -91,7 +91,7 @@ func rowsReading(rev analytics.Revision) RowsReading {
 	return RowsReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt, rev.Humans}
 }
 
-// RowsReport has rows of a report of one project in one window, and how they differ from those of an earlier one.
+// RowsReport has rows of a report of one project in one window, and how they differ from an earlier window.
 type RowsReport struct {
 	RowsReading
 	ProjectName string `json:"project_name,omitempty"`
@@ -135,14 +135,14 @@ func (r RowRanking) change(before analytics.Record, was bool, now analytics.Reco
 	return c
 }
 
-func (c RowChange) columns(of *analytics.Shape) (out []Column) {
-	for i, name := range of.Names(analytics.Count) {
+func (c RowChange) columns(shape *analytics.Shape) (out []Column) {
+	for i, name := range shape.Names(analytics.Count) {
 		out = append(out, countColumn("previous_"+name, c.Previous, i))
 	}
 	return append(out, Column{"change", orNil(c.Change)}, Column{"change_percent", orNil(c.Percent)})
 }
 
-// Columns are its columns: those of the window, the rank, those of the report, the former counts, the change.
+// Columns are the columns of the window, the rank, the columns of the report, the former counts, and the change.
 func (r RankedRow) Columns() []Column {
 	shape := r.Report.Shape()
 	out := append(Columns(r.Key), Column{"rank", r.Rank})
@@ -237,10 +237,11 @@ func compareEach[R any](
 	return out, err
 }
 
-func unknownName(of analytics.Report, name string, g analytics.Granularity, known map[string]bool) error {
+func unknownName(report analytics.Report, name string, g analytics.Granularity, known map[string]bool) error {
 	names := slices.Sorted(maps.Keys(known))
 	return UnknownError{Similar: format.Nearest(name, names), text: fmt.Sprintf(
-		"%s %.100q has no row in the %s windows asked for; %s", of.Shape().Noun(), name, g, format.DidYouMean(name, names))}
+		"%s %.100q has no row in the %s windows asked for; %s", report.Shape().Noun(), name, g,
+		format.DidYouMean(name, names))}
 }
 
 // CompareRows reads the rows of two windows of a report; earlier may be nil. The ranking must be complete.

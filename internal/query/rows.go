@@ -14,7 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// PageRow is a row for a page of a window. The change is that of the audience that was asked for.
+// PageRow is a row for a page of a window. The change is the change of the requested audience.
 type PageRow struct {
 	analytics.Key
 	RankedPage
@@ -100,13 +100,13 @@ func Columns(row any) (out []Column) {
 		return own.Columns()
 	}
 	says, _ := row.(partlyKnown)
-	of := reflect.ValueOf(row)
-	for _, field := range reflect.VisibleFields(of.Type()) {
+	value := reflect.ValueOf(row)
+	for _, field := range reflect.VisibleFields(value.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" || field.Tag.Get("api") == "-" {
 			continue
 		}
-		v, known := of.FieldByIndex(field.Index), says == nil || !says.Unknown(name)
+		v, known := value.FieldByIndex(field.Index), says == nil || !says.Unknown(name)
 		if v.Kind() == reflect.Pointer {
 			if known = !v.IsNil(); known {
 				v = v.Elem()

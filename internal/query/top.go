@@ -23,8 +23,7 @@ type Choice struct {
 	// At is a day of the window; nil: the newest window that has pages. Of rolling
 	// windows it is the last day.
 	At *analytics.Date
-	// With is, likewise, a day of the window to compare with; nil: that of
-	// [analytics.Granularity.ComparedWith].
+	// With is, likewise, a day of the window to compare with; nil: the window of [analytics.Granularity.ComparedWith].
 	With *analytics.Date
 	// Since and Until leave out the windows that begin before the one or end after the other; nil: none.
 	Since, Until *analytics.Date
@@ -39,7 +38,7 @@ const ByChange analytics.Audience = "change"
 // List is which pages are listed.
 type List string
 
-// The lists. Rising and Falling are those of [analytics.Movers].
+// The lists. Rising and Falling are defined by [analytics.Movers].
 const (
 	MostRead List = "top"
 	Rising   List = "rising"
@@ -99,8 +98,8 @@ func (r Ranking) order() analytics.List {
 	return analytics.MostRead
 }
 
-// TopReport has the pages of one project in one window, and how they differ from those of
-// an earlier one. Its JSON keys are stable.
+// TopReport has the pages of one project in one window, and how they differ from an earlier window. Its JSON keys
+// are stable.
 type TopReport struct {
 	// Revision is the reading of the window, with the totals of the site.
 	analytics.Revision
@@ -137,9 +136,9 @@ type PageList struct {
 	Pages []RankedPage `json:"pages"`
 }
 
-// RankedPage is a page of a list. Visitors is null where the page has vanished, Previous
-// where it has appeared or the rows of that window are not known. The change is that of the
-// audience of the ranking; null where one of the two is.
+// RankedPage is a page of a list. Visitors is null where the page has vanished, Previous where it has appeared or
+// the rows of that window are not known. The change is the change of the audience of the ranking; null where either
+// is.
 type RankedPage struct {
 	Rank     int               `json:"rank"`
 	Path     string            `json:"path"`
@@ -218,15 +217,14 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 		}
 	}
 	if compared {
-		list := func(of analytics.Ranking) PageList { return PageList{of.Count, by.pages(of.First, true)} }
+		list := func(best analytics.Ranking) PageList { return PageList{best.Count, by.pages(best.First, true)} }
 		r.Changes = &Changes{list(m.Rising), list(m.Falling), list(m.Appeared), list(m.Vanished)}
 	}
 	return r, nil
 }
 
-// choose returns the window of a project that is asked for, the one that it is compared with, and a newer
-// one of which only totals are known; both are nil without one. With totals, windows without pages are
-// chosen as well.
+// choose returns the requested window of a project, the window to compare it with, and a newer window of which only
+// totals are known; both are nil if there is none. With totals, windows without pages are chosen as well.
 func (o Choice) choose(
 	ctx context.Context, from sinks.Sink, s series, totals bool,
 ) (now analytics.Revision, previous, newer *analytics.Revision, err error) {
@@ -361,7 +359,7 @@ func (r Ranking) rank(
 	return rank, err
 }
 
-// sideBySide calls do with the rows of two windows, those of a nil one being none.
+// sideBySide calls do with the rows of two windows; a nil window has no rows.
 func sideBySide(
 	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision,
 	do func(before, now iter.Seq2[analytics.Row, error]) error,

@@ -199,8 +199,9 @@ func TestAgentsInLog(t *testing.T) {
 	compareAgents(t, "log that has grown", want, agentsOf(t, s, "2026-10-05", "2026-10-06"))
 }
 
-// TestModes: confirmed people are fewer than claimed ones and those who claim it the same for every share of programs;
-// each other report has the same numbers in both modes, but for the audience of the unconfirmed.
+// TestModes: confirmed people are fewer than claimed ones, and the number of people who are claimed is the same for
+// every share of programs; each other report has the same numbers in both modes, but for the audience of the
+// unconfirmed.
 func TestModes(t *testing.T) {
 	w := analytics.Window{From: date("2026-10-01"), To: date("2026-10-08")}
 	claims := func(c Config) (human int64, byAgent map[string]int64) {

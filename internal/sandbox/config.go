@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	// jobModel is the model of every job: that of a command is unknown.
+	// jobModel is the model of every job: the model of a command is unknown.
 	jobModel = "docgauge-sandbox"
 
 	maxDays     = 3660
@@ -50,10 +50,10 @@ type Config struct {
 	Days     int      // of synthetic traffic before the day of New; 0 = DefaultDays
 	Pages    int      // of the synthetic site; 0 = DefaultPages
 	Projects []string // served, each with different traffic; none = DefaultProject
-	// Forged is the share of those who claim to be people, from 0 to 1, that are programs under a browser's name. The
-	// numbers of those who claim it are the same for every share.
+	// Forged is the share of programs under a browser's name among visitors that claim to be people, from 0 to 1. The
+	// number of these visitors is the same for every share.
 	Forged float64
-	Humans analytics.Humans // who counts as human; empty = claimed
+	Humans analytics.Humans // readers that count as human; empty = claimed
 	APIKey string           // may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey
 	// Keys that are refused: ExpiredKey with 401, the other two with 403 if they lack the
 	// scope (GET needs read). Empty = no such key.

@@ -66,7 +66,7 @@ func TestMergeEffect(t *testing.T) {
 				"people": {float64(was.Human), float64(is.Human), effect.Human},
 				"agents": {float64(was.AI), float64(is.AI), effect.AI},
 			} {
-				// Four standard deviations of a reader's luck, and a half for those of several days.
+				// Four standard deviations of a reader's luck, and half as much again for readers of several days.
 				slack := 4 * 1.5 * math.Sqrt(math.Abs(n[2])*(1-math.Abs(n[2]))/n[0])
 				if got := n[1]/n[0] - 1; n[0] < 300 || math.Abs(got-n[2]) > slack {
 					t.Errorf("%s, %s of %s: %+.3f of %.0f, want %+.3f ± %.3f",

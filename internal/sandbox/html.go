@@ -75,7 +75,7 @@ func fileNote(f fake.File) string {
 // pageData is the data of every template.
 type pageData struct {
 	Style template.CSS
-	Title string // empty: that of the index
+	Title string // empty: the title of the index
 	Data  any
 	now   time.Time
 }

@@ -15,8 +15,8 @@ import (
 // between.
 type jobAPI struct{ *Sandbox }
 
-func (s jobAPI) Create(c *api.Call, prompt string) (any, error) {
-	return s.accept(c, func() (runner.Job, error) { return s.jobs.Create(c.Project, prompt) })
+func (s jobAPI) Create(c *api.Call, prompt, title string) (any, error) {
+	return s.accept(c, func() (runner.Job, error) { return s.jobs.Create(c.Project, prompt, title) })
 }
 
 func (s jobAPI) Message(c *api.Call, id, prompt string) (any, error) {
@@ -42,8 +42,8 @@ func (s jobAPI) Get(c *api.Call, id string) (any, error) {
 	return s.withLink(c, j), nil
 }
 
-// withLink returns j with an absolute link. That of a pull request on this sandbox is kept as
-// its number, since a restart may change the address and --repo the name of the repository.
+// withLink returns j with an absolute link. The link of a pull request on this sandbox is kept as its number, since
+// a restart may change the address and --repo the name of the repository.
 func (s *Sandbox) withLink(c *api.Call, j runner.Job) runner.Job {
 	if j.PRLink == nil {
 		return j

@@ -23,7 +23,7 @@ import (
 // pull too.
 var webPath = regexp.MustCompile(`^/[^/]+/[^/]+/pull/([0-9]+)$`)
 
-// isPage reports whether r asks for a page for people: one of pull requests, or the index,
+// isPage reports whether r asks for a page for people: a page of pull requests, or the index,
 // which only browsers get. API clients get JSON for all other paths.
 func isPage(r *http.Request) bool {
 	if r.URL.Path == "/" {

@@ -84,7 +84,7 @@ func TestIndexKeepsTheKey(t *testing.T) {
 		"another key":     {"sbx_chosen", "127.0.0.1:1", here, false, true},
 	} {
 		s := newTest(t, Config{Pages: 10, APIKey: tc.key})
-		if _, err := s.jobs.Create(DefaultProject, "Fix the typos. [sandbox:no-change]"); err != nil {
+		if _, err := s.jobs.Create(DefaultProject, "Fix the typos. [sandbox:no-change]", ""); err != nil {
 			t.Fatal(err)
 		}
 		text := browse(t, s, http.MethodGet, "/", tc.from, tc.to).Body.String()

@@ -139,15 +139,15 @@ func (s *Sandbox) Visitors(project string, w analytics.Window) (analytics.Totals
 	return a.Totals, slices.Clone(a.Rows), err
 }
 
-// Agents returns what the service would answer as Visitors does: the agents of the site, and those of
-// each path.
+// Agents returns what the service would answer as Visitors does: the agents of the site, and the agents of each
+// path.
 func (s *Sandbox) Agents(project string, w analytics.Window) (totals, rows []analytics.AgentRow, err error) {
 	a, err := truthOf(s, agentsReport, project, w)
 	return slices.Clone(a.Totals), slices.Clone(a.Rows), err
 }
 
-// Sources returns what the service would answer as Agents does: where the people of the site came from, and those of
-// each path.
+// Sources returns what the service would answer as Agents does: where the people of the site, and of each path, came
+// from.
 func (s *Sandbox) Sources(project string, w analytics.Window) (totals, rows []analytics.SourceRow, err error) {
 	a, err := truthOf(s, sourcesReport, project, w)
 	return slices.Clone(a.Totals), slices.Clone(a.Rows), err

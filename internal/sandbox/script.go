@@ -19,7 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
-// Outcomes of an instruction. outcomeEdit is that of a prompt without a word of the script.
+// Outcomes of an instruction. outcomeEdit is the outcome of a prompt without a word of the script.
 const (
 	outcomeEdit     = "edit"      // the editor decides: completed, with a pull request if something changed, or failed
 	outcomePR       = "pr"        // completed with a pull request: the editor's built-in edit
@@ -84,8 +84,8 @@ type agentScript struct {
 	Priced bool
 }
 
-// readAgentScript returns the built-in words and those of a file, see readScript; empty = none. An
-// instruction that has no duration by script takes after.
+// readAgentScript returns the built-in words and the words of a file, see readScript; empty = none. An instruction
+// that has no duration by script takes after.
 func readAgentScript(path string, after time.Duration) (agentScript, error) {
 	words, err := readScript(path)
 	return agentScript{words: words, after: after}, err

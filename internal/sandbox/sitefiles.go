@@ -61,9 +61,9 @@ func pageNumbers(pages []string) map[string]uint32 {
 	return numbers
 }
 
-// changedFile returns the file that a pretended job changes: that of the page that its prompt
-// names, or of one of the best known pages, the same for the same prompt. Those pages have
-// steady readers in every scenario, so that the effect of a merge is visible.
+// changedFile returns the file that a pretended job changes: the file of the page that its prompt names, or of one
+// of the best known pages, the same for the same prompt. Those pages have steady readers in every scenario, so that
+// the effect of a merge is visible.
 func changedFile(seed uint64, pages []string) func(prompt string) string {
 	var known []string
 	for i, page := range pages[:min(len(pages), editedPages)] {

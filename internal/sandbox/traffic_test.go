@@ -172,7 +172,7 @@ func pageOf(t *testing.T, s *Sandbox, query string) page {
 	return decode(t, get(s, path+"?"+query))
 }
 
-// midnight begins the day after that of the tests' windows.
+// midnight begins the day after the tests' windows.
 var midnight = time.Date(2026, 10, 14, 0, 0, 0, 0, time.UTC)
 
 const (

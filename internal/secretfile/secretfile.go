@@ -36,7 +36,7 @@ func Read(path string) (string, error) {
 // File is the content of a file, and its access rights.
 type File struct {
 	Text string
-	// Mode is the mode of the file, without those of the directories above.
+	// Mode is the mode of the file, without the modes of the directories above.
 	Mode fs.FileMode
 	// Own reports whether the file belongs to the user of this process.
 	Own bool

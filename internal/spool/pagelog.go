@@ -86,13 +86,13 @@ type Site struct {
 	Agents analytics.Checksum
 }
 
-// IsZero reports whether the totals are those of a site without visits.
+// IsZero reports whether the totals are the totals of a site without visits.
 func (s Site) IsZero() bool {
 	s.Humans = ""
 	return s == Site{}
 }
 
-// String names the totals in words, for logs. Those of agents are too long, and are only named.
+// String names the totals in words, for logs. Totals of agents are too long, and are only named.
 func (s Site) String() string {
 	text := fmt.Sprintf("%d readers (%d people, %d AI agents)", s.Totals.Total, s.Totals.Human, s.Totals.AI)
 	switch {
@@ -200,7 +200,7 @@ func (l *PageLog) add(offset int, info PageInfo, site []byte) {
 	}
 }
 
-// begin empties the log and writes its header. What was broken is whole again.
+// begin empties the log and writes its header. A broken log is whole again.
 func (l *PageLog) begin(h header) error {
 	h.Started = h.Started.UTC().Truncate(time.Microsecond)
 	l.Pages, l.head, l.Sum, l.size = map[int]PageInfo{}, h, analytics.Sum{}, 0
@@ -301,7 +301,7 @@ func (l *PageLog) seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 	return archive.Open(path)
 }
 
-// all yields the rows of a window file: those of the site, and then those of its paths.
+// all yields the rows of a window file: the rows of the site, and then the rows of its paths.
 func (l *PageLog) all(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.Record, error] {
 	return func(yield func(analytics.Record, error) bool) {
 		var site []analytics.Record
@@ -338,13 +338,13 @@ type part struct {
 
 // placed is a row of a part: where it is in the text, and the lengths there.
 type placed struct {
-	at         int
+	offset     int
 	path, rest uint32
 }
 
-func (p *part) path(r placed) string { return p.text[r.at:][:r.path] }
+func (p *part) path(r placed) string { return p.text[r.offset:][:r.path] }
 
-func (p *part) rest(r placed) string { return p.text[r.at+int(r.path):][:r.rest] }
+func (p *part) rest(r placed) string { return p.text[r.offset+int(r.path):][:r.rest] }
 
 // sortedRows yields the rows in order, each once: of several that are the same the last that was
 // appended. It adds to Repeated what it left out. Memory does not grow with the number of
@@ -414,7 +414,7 @@ func (l *PageLog) sortPart(ctx context.Context, bounds []string, i int) *part {
 	p.text = text.String()
 	rows := newComparer(l.shape)
 	slices.SortFunc(p.order, func(a, b placed) int {
-		return cmp.Or(rows.compare(p, a, b), cmp.Compare(a.at, b.at))
+		return cmp.Or(rows.compare(p, a, b), cmp.Compare(a.offset, b.offset))
 	})
 	return p
 }
@@ -425,8 +425,8 @@ type comparer struct {
 	row, other *unpacker[string]
 }
 
-func newComparer(of *analytics.Shape) comparer {
-	return comparer{of, newUnpacker[string](of), newUnpacker[string](of)}
+func newComparer(shape *analytics.Shape) comparer {
+	return comparer{shape, newUnpacker[string](shape), newUnpacker[string](shape)}
 }
 
 // compare compares two rows. Damage is found when they are yielded.

@@ -164,7 +164,7 @@ func resume(t *testing.T, s *Spool, report analytics.Report, content []byte, pag
 	if rows, want := rowsAndWant(t, f, pages[:n]...); !cmp.Equal(rows, want) {
 		t.Fatalf("rows are wrong: %v", rows)
 	}
-	// What is missing can be appended, and is there the next time.
+	// Missing pages can be appended, and are there the next time.
 	for _, p := range pages[n:] {
 		check(t, appendTo(f, p))
 	}

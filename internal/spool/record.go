@@ -16,7 +16,7 @@ import (
 // The payload's first byte is its kind.
 const (
 	kindHeader = 'H' // JSON of header
-	kindPage   = 'P' // see encode; the rows are of the report that the header names
+	kindPage   = 'P' // see encode; the rows belong to the report that the header names
 
 	recordHead = 8
 	// maxRecord is the longest payload. A page comes from a body of at most 16 MiB.
@@ -104,19 +104,19 @@ type pageRecord struct {
 }
 
 // InfoOf describes a page.
-func InfoOf(of *analytics.Shape, p analytics.Page) PageInfo {
+func InfoOf(shape *analytics.Shape, p analytics.Page) PageInfo {
 	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals, Humans: p.Humans}}
 	for _, row := range p.Site {
-		of.Checksum(&info.Agents, row)
+		shape.Checksum(&info.Agents, row)
 	}
 	return info
 }
 
 // encode appends a page to a record. The totals, each row and each text follow their length.
-func encode(of *analytics.Shape, b []byte, p analytics.Page) (record, site []byte) {
+func encode(shape *analytics.Shape, b []byte, p analytics.Page) (record, site []byte) {
 	var row analytics.Record
 	var packed []byte
-	fields := of.Fields(&row)
+	fields := shape.Fields(&row)
 	pack := func(rows []analytics.Record, b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(len(rows)))
 		for _, row = range rows {
@@ -126,7 +126,7 @@ func encode(of *analytics.Shape, b []byte, p analytics.Page) (record, site []byt
 		return b
 	}
 	b = appendText(appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore), string(p.Humans))
-	if of.Site {
+	if shape.Site {
 		site = pack(p.Site, nil)
 	} else {
 		site = appendTotals(nil, p.Totals)
@@ -153,17 +153,17 @@ func decode(payload []byte, visit func(path, rest []byte)) (p pageRecord, err er
 }
 
 // siteOf decodes the totals of a page: counts, or rows of the site.
-func siteOf(of *analytics.Shape, totals []byte) (site Site, rows []analytics.Record, err error) {
-	d, u := decoder[[]byte]{b: totals}, newUnpacker[[]byte](of)
-	if of.Site && len(totals) > 0 {
+func siteOf(shape *analytics.Shape, totals []byte) (site Site, rows []analytics.Record, err error) {
+	d, u := decoder[[]byte]{b: totals}, newUnpacker[[]byte](shape)
+	if shape.Site && len(totals) > 0 {
 		for n := d.uvarint(); n > 0 && !d.bad && err == nil; n-- {
 			row := decoder[[]byte]{b: d.text()}
 			if err = u.unpack(row.text(), row.b); err == nil {
-				of.Checksum(&site.Agents, u.row)
+				shape.Checksum(&site.Agents, u.row)
 				rows = append(rows, u.row)
 			}
 		}
-	} else if !of.Site {
+	} else if !shape.Site {
 		for _, n := range site.Totals.Fields() {
 			*n = int64(d.uvarint())
 		}
@@ -212,9 +212,9 @@ type unpacker[T string | []byte] struct {
 	fields analytics.Fields // of row
 }
 
-func newUnpacker[T string | []byte](of *analytics.Shape) *unpacker[T] {
+func newUnpacker[T string | []byte](shape *analytics.Shape) *unpacker[T] {
 	u := new(unpacker[T])
-	u.fields = of.Fields(&u.row)
+	u.fields = shape.Fields(&u.row)
 	return u
 }
 

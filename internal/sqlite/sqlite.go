@@ -1,7 +1,8 @@
 // Package sqlite opens SQLite databases, and classifies their errors. It hides the driver and its options; what to
 // tell people about an error, and which schema a database has, is up to its caller.
 //
-// Invariant: a transaction that was committed survives a crash, and one waits for those of other processes.
+// Invariant: a transaction that was committed survives a crash, and a transaction waits for transactions of other
+// processes.
 package sqlite
 
 import (
@@ -21,8 +22,8 @@ import (
 const Memory = ":memory:"
 
 const (
-	// patience is how long a statement waits for those of other processes. SQLite has no queue: on a
-	// slow disk, others may overtake it for a long time.
+	// patience is how long a statement waits for statements of other processes. SQLite has no queue: on a slow disk,
+	// others may overtake it for a long time.
 	patience = time.Minute
 	// busyPause is the pause between two tries where SQLite itself does not wait.
 	busyPause = 20 * time.Millisecond

@@ -19,7 +19,9 @@ import (
 
 // DB is an open state database, safe for concurrent use.
 type DB struct {
-	sql     *sql.DB
+	sql *sql.DB
+	// reads is sql, or the transaction of Reading.
+	reads   querier
 	dir     string
 	changes durable.Group[*change]
 	// blocked is the last long wait for the lock of another program, or the present one.
@@ -33,6 +35,16 @@ func (db *DB) Dir() string { return db.dir }
 
 // Close releases the database.
 func (db *DB) Close() error { return db.sql.Close() }
+
+// Reading calls do with the state as it is at one moment. do uses nothing but that state, and does not write.
+func (db *DB) Reading(ctx context.Context, do func(*DB) error) error {
+	t, err := db.sql.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return db.wrap(ctx, err)
+	}
+	defer t.Rollback() // nothing was written
+	return do(&DB{reads: t, dir: db.dir})
+}
 
 // change is the work of one call of write.
 type change struct {
@@ -157,7 +169,7 @@ func (db *DB) exec(ctx context.Context, statement string, args ...any) error {
 
 // get reads the columns of a query's first row; without a row they stay unchanged.
 func (db *DB) get(ctx context.Context, columns []any, query string, args ...any) error {
-	_, err := get(ctx, db.sql, columns, query, args...)
+	_, err := get(ctx, db.reads, columns, query, args...)
 	return db.wrap(ctx, err)
 }
 
@@ -182,7 +194,7 @@ func scan[T any](ctx context.Context, q querier, columns func(*T) []any, do func
 
 // list returns the rows of a query; columns is as in scan.
 func list[T any](ctx context.Context, db *DB, columns func(*T) []any, query string, args ...any) (out []T, err error) {
-	err = scan(ctx, db.sql, columns, func(row T) { out = append(out, row) }, query, args...)
+	err = scan(ctx, db.reads, columns, func(row T) { out = append(out, row) }, query, args...)
 	if err != nil {
 		return nil, db.wrap(ctx, err)
 	}

@@ -33,7 +33,7 @@ type Report struct {
 // Reported returns the conditions that were reported and have not ended, by name.
 func (db *DB) Reported(ctx context.Context) (map[string]Reported, error) {
 	out := map[string]Reported{}
-	err := scan(ctx, db.sql, func(r *Reported) []any { return []any{&r.Condition, instant{&r.At}, &r.Value} },
+	err := scan(ctx, db.reads, func(r *Reported) []any { return []any{&r.Condition, instant{&r.At}, &r.Value} },
 		func(r Reported) { out[r.Condition] = r }, `SELECT * FROM reported`)
 	return out, db.wrap(ctx, err)
 }

@@ -241,7 +241,7 @@ func (db *DB) Recurring(ctx context.Context) (map[string]journal.Recurring, erro
 		journal.Recurring
 	}
 	out := map[string]journal.Recurring{}
-	err := scan(ctx, db.sql, func(r *row) []any { return []any{&r.prompt, &r.Schedule, instant{&r.Since}} },
+	err := scan(ctx, db.reads, func(r *row) []any { return []any{&r.prompt, &r.Schedule, instant{&r.Since}} },
 		func(r row) { out[r.prompt] = r.Recurring }, `SELECT * FROM recurring`)
 	return out, db.wrap(ctx, err)
 }

@@ -92,7 +92,7 @@ func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 		}
 		return names[s]
 	}
-	err := scan(ctx, db.sql, columns, func(r row) {
+	err := scan(ctx, db.reads, columns, func(r row) {
 		if e.Sinks == nil || e.Key != r.entry.Key {
 			if e.Sinks != nil {
 				do(e)
@@ -138,13 +138,19 @@ func (db *DB) Reports(ctx context.Context, given []analytics.Report) ([]analytic
 }
 
 // Record enters a sealed revision and owes it to the given sinks. Recording a revision again changes
-// nothing, so it can be repeated after a crash. A window that was read is not skipped any more.
-func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
+// nothing, so it can be repeated after a crash. A window that was read is not skipped any more. Top are the first rows
+// of a newest window, as for SetTop: no reader sees the revision without them.
+func (db *DB) Record(
+	ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string, top ...TopRows,
+) error {
 	return db.write(ctx, func(t *tx) {
 		t.insertRevision(rev, prov)
 		t.exec(`DELETE FROM set_aside`+ofWindow, window(rev.Key)...)
 		for _, sink := range sinks {
 			t.owe(rev, sink)
+		}
+		for _, l := range top {
+			t.setTop(l)
 		}
 	})
 }

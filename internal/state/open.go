@@ -128,7 +128,7 @@ func open(dir, file string, access sqlite.Access, migrate bool) (*DB, error) {
 	}
 	// One connection: SQLite has one writer anyway, and a database in memory is one per connection.
 	pool.SetMaxOpenConns(1)
-	db := &DB{sql: pool, dir: dir}
+	db := &DB{sql: pool, reads: pool, dir: dir}
 	err = db.prepare(context.Background(), access, migrate)
 	if err == nil && file != sqlite.Memory {
 		if db.file, err = os.Stat(file); err != nil {

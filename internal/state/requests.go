@@ -198,7 +198,7 @@ type usedSlots struct {
 
 // Usage returns the usage of a budget at now, by a clock that is taken to be right. It changes nothing.
 func (db *DB) Usage(ctx context.Context, budget string, now time.Time) (Usage, error) {
-	u, err := readUsage(ctx, db.sql, budget, now, true)
+	u, err := readUsage(ctx, db.reads, budget, now, true)
 	return u, db.wrap(ctx, err)
 }
 

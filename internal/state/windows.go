@@ -91,20 +91,22 @@ type TopRows struct {
 // SetTop keeps the first rows of a reading, for the gauges, in place of those of an older window of its report,
 // project and granularity or of an older reading. If a newer one is kept it changes nothing.
 func (db *DB) SetTop(ctx context.Context, l TopRows) error {
-	return db.write(ctx, func(t *tx) {
-		newest := t.exec(`INSERT INTO newest_windows VALUES (?1,?2,?3,?4,?5,?6,?7) ON CONFLICT DO UPDATE
-			SET window_start = ?3, window_end = ?4, revision = ?6, more = ?7
-			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?6`, window(l.Key, l.Revision, l.More)...) > 0
-		if !newest {
-			return
-		}
-		t.exec(`DELETE FROM top_rows WHERE project = ? AND granularity = ? AND report = ?`, l.Project, l.Granularity,
-			l.Report)
-		for i, row := range l.Rows {
-			values := append([]any{l.Project, l.Granularity, l.Report, i}, row.Fields().All()...)
-			t.exec(`INSERT INTO top_rows VALUES `+marks(values), values...)
-		}
-	})
+	return db.write(ctx, func(t *tx) { t.setTop(l) })
+}
+
+func (t *tx) setTop(l TopRows) {
+	newest := t.exec(`INSERT INTO newest_windows VALUES (?1,?2,?3,?4,?5,?6,?7) ON CONFLICT DO UPDATE
+		SET window_start = ?3, window_end = ?4, revision = ?6, more = ?7
+		WHERE window_start < ?3 OR window_start = ?3 AND revision < ?6`, window(l.Key, l.Revision, l.More)...) > 0
+	if !newest {
+		return
+	}
+	t.exec(`DELETE FROM top_rows WHERE project = ? AND granularity = ? AND report = ?`, l.Project, l.Granularity,
+		l.Report)
+	for i, row := range l.Rows {
+		values := append([]any{l.Project, l.Granularity, l.Report, i}, row.Fields().All()...)
+		t.exec(`INSERT INTO top_rows VALUES `+marks(values), values...)
+	}
 }
 
 // Top returns the rows kept, at most n of each report, project and granularity, in key order.
@@ -122,7 +124,7 @@ func (db *DB) Top(ctx context.Context, n int) (out []TopRows, err error) {
 	for name, kind := range recordColumns() {
 		values += ", ifnull(t." + name + ", " + map[string]string{"TEXT": "''", "INTEGER": "0"}[kind] + ")"
 	}
-	err = scan(ctx, db.sql, columns, func(r row) {
+	err = scan(ctx, db.reads, columns, func(r row) {
 		if len(out) == 0 || out[len(out)-1].Key != r.list.Key {
 			out = append(out, r.list)
 		}

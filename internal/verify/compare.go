@@ -16,15 +16,13 @@ type Compared struct {
 	// Filled and Due count windows that were copied from another sink, and those
 	// that must be read again.
 	Filled, Due int
-	// Errors are of sinks from which nothing was concluded, and of windows that could
-	// not be copied.
+	// Errors concern sinks from which nothing was concluded, and windows that could not be copied.
 	Errors []error
 }
 
-// Compare compares the ledger with the sinks' listings. A window that a sink no longer has is
-// owed to it again and copied from another sink; if none has it, it is lost, and so due again.
-// Only the rows of windows that are copied are read. The error is that of the ledger, or the
-// end of ctx; problems of a sink are in Compared.
+// Compare compares the ledger with the sinks' listings. A window that a sink no longer has is owed to it again and
+// copied from another sink; if none has it, it is lost, and so due again. Only the rows of windows that are copied
+// are read. The error is an error of the ledger, or the end of ctx; problems of a sink are in Compared.
 func (v *Verifier) Compare(ctx context.Context) (Compared, error) {
 	done := Compared{Lost: map[string]int{}}
 	entries, err := v.Ledger.Entries(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// The kinds of findings. Faults have those of [sinks.FaultKind].
+// The kinds of findings. Faults have the kinds of [sinks.FaultKind].
 const (
 	missing     = "missing"     // the sink does not show it
 	extra       = "extra"       // the ledger does not know it
@@ -218,9 +218,9 @@ func (w *survey) unrecorded() map[string][]analytics.Revision {
 	return out
 }
 
-// reference returns the checksum that the rows of a known window must have, and who says so:
+// reference returns the checksum that the rows of a known window must have, and its source:
 // the ledger, or else a sink that keeps it beside the rows. Otherwise it compares the sinks that
-// show the same revision: without a checksum, by names those that disagree.
+// show the same revision: without a checksum, by names the sinks that disagree.
 func (w *survey) reference(key analytics.Key) (checksum, by string) {
 	e := w.ledger[key]
 	if e.Checksum != "" {

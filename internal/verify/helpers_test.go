@@ -304,7 +304,7 @@ func inSpool(w *world, rev analytics.Revision) { w.spooled[rev.Key] = true }
 
 func noChecksum(w *world, rev analytics.Revision) { w.setChecksum(rev, nil) }
 
-// setChecksum makes the checksum in the ledger that of rows; without any it is not known.
+// setChecksum stores the checksum of rows in the ledger; nil rows make it unknown.
 func (w *world) setChecksum(rev analytics.Revision, rows []analytics.Row) {
 	e := w.ledger.entries[rev.Key]
 	if e.Checksum = ""; rows != nil {

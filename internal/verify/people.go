@@ -26,8 +26,8 @@ type series struct {
 
 func (c countedRevision) series() series { return series{c.Report, c.Project} }
 
-// comparable are the counts of c that count the same as those of a longer window: people counted by another mode are
-// other people.
+// comparable are the counts of c that count the same as the counts of a longer window: people counted by another
+// mode are other people.
 func (c countedRevision) comparable(long analytics.Revision) analytics.Counts {
 	if c.Report == analytics.VisitorsReport && c.Humans != long.Humans {
 		return analytics.Totals{AI: c.Totals.AI}.Counts()
@@ -103,7 +103,7 @@ func (w *survey) implausibleSum(
 	}
 	var page analytics.Record
 	_ = w.readBoth(ctx, site.Revision, shown.Revision, func(visitors, views sinks.Sealed) (err error) {
-		page, err = firstLess(views, visitors) // what a sink cannot give is a finding of its own
+		page, err = firstLess(views, visitors) // a row that a sink cannot give is a separate finding
 		return err
 	})
 	if page != (analytics.Record{}) {
@@ -133,8 +133,8 @@ func firstLess(views, visitors sinks.Sealed) (first analytics.Record, err error)
 	return analytics.Record{}, nil
 }
 
-// settledVisitors returns what is shown of the same window of visitors, if both are settled and verified: other readings
-// may be of different times.
+// settledVisitors returns what is shown of the same window of visitors, if both are settled and verified: other
+// readings may come from different times.
 func (w *survey) settledVisitors(shown sinks.Shown) (sinks.Shown, bool) {
 	key := shown.Key
 	key.Report = analytics.VisitorsReport

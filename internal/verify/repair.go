@@ -91,8 +91,7 @@ func (w *survey) plan(key analytics.Key) plan {
 	return p
 }
 
-// holds reports whether the rows that a sink shows are those of e, even if its metadata
-// is not.
+// holds reports whether a sink shows the rows of e, even if its metadata differ.
 func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 	sum := shown.Sum.Checksum.String()
 	switch {
@@ -117,7 +116,7 @@ type Repaired struct {
 	// which the next export delivers.
 	Due     []string `json:"windows_due_again"`
 	Waiting []string `json:"windows_waiting_in_the_spool"`
-	// Errors are of windows that could not be repaired.
+	// Errors concern windows that could not be repaired.
 	Errors []string `json:"errors"`
 }
 

@@ -69,7 +69,7 @@ type Report struct {
 	Shown   map[string]int `json:"windows_shown"`
 	// Findings are in the order of their windows.
 	Findings []Finding `json:"findings"`
-	// Remarks are of kind suspect: nothing is damaged, and nothing has to be done.
+	// Remarks have the kind suspect: nothing is damaged, and nothing has to be done.
 	Remarks []Finding `json:"remarks"`
 	// Busy are windows that were written each time they were inspected.
 	Busy []string `json:"busy"`

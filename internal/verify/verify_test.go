@@ -355,7 +355,7 @@ func TestImplausibleAgents(t *testing.T) {
 // TestPeople: by the mode of counting, the human visitors are the agents browser and unconfirmed, or browser alone, on
 // the site and on each path; a month has no fewer browsers than its days; and people of two modes are not compared.
 func TestPeople(t *testing.T) {
-	// counted is a window with a page, by the people who showed evidence and those who did not.
+	// counted is a window with a page, by the people with and without evidence.
 	type counted struct {
 		mode, ofAgents             analytics.Humans
 		human, browser, other      int64

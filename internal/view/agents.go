@@ -50,8 +50,8 @@ type RankedAgent struct {
 	AgentChange
 }
 
-// Miss is a path that agents asked for and that is not there. Its requests are those of all its agents,
-// its visitors those of the agent that has most: visitors are never added up.
+// Miss is a path that agents asked for and that is not there. Its requests are the requests of all its agents, its
+// visitors the visitors of the agent with most: visitors are never added up.
 type Miss struct {
 	Rank int    `json:"rank"`
 	Path string `json:"path"`

@@ -12,8 +12,8 @@ import (
 	"github.com/docgauge/docgauge/internal/journal"
 )
 
-// Cost is what jobs cost together. What is not known counts as 0, or as the estimate of
-// DOCGAUGE_JOB_COST, and is counted: see Basis.
+// Cost is what jobs cost together. Unknown costs count as 0, or as the estimate of DOCGAUGE_JOB_COST, and are
+// counted: see Basis.
 type Cost struct {
 	// Reported is what the service says, by unit. Units are never added up.
 	Reported []Amount `json:"reported"`
@@ -79,8 +79,8 @@ func (c Cost) Plus(other Cost) Cost {
 	return c
 }
 
-// Totals are the cost by unit, the estimate with it, and the basis; none if nothing is known. The unit
-// of DOCGAUGE_JOB_COST is that of the reports: with several, the estimate is left out.
+// Totals are the cost by unit, the estimate with it, and the basis; none if nothing is known. DOCGAUGE_JOB_COST is
+// in the unit of the reports: with several units, the estimate is left out.
 func (c Cost) Totals() (all []Amount, basis string) {
 	all, basis = slices.Clone(c.Reported), reported
 	switch {
@@ -130,11 +130,11 @@ func (c Cost) Text() string {
 		}
 		note = fmt.Sprintf(" (%d of %d jobs unknown)", unknown, c.Jobs)
 	}
-	return c.of(1) + note
+	return c.perItem(1) + note
 }
 
-// of writes the cost of one of n things.
-func (c Cost) of(n int) string {
+// perItem writes the cost of each of n things.
+func (c Cost) perItem(n int) string {
 	all, basis := c.Totals()
 	var texts []string
 	for _, a := range all {
@@ -162,7 +162,7 @@ func (s OutcomeSummary) costSentence() string {
 	case text == "":
 		return ""
 	case s.Merged > 1:
-		text += ", " + s.Cost.of(s.Merged) + " each"
+		text += ", " + s.Cost.perItem(s.Merged) + " each"
 	}
 	return " Cost of " + format.Plural(s.Merged, "merge") + ": " + text + "."
 }

@@ -83,8 +83,8 @@ type ReadersChange struct {
 	// Site and AIShare report whether all readers, or the share of AI, changed by more.
 	Site    bool `json:"site"`
 	AIShare bool `json:"ai_share"`
-	// Pages are those of the most read ones that changed by more, the largest change first. A page
-	// that appeared has no visitors in the week before, one that vanished none in this.
+	// Pages are the most read pages that changed by more, the largest change first. A page that appeared has no
+	// visitors in the week before, one that vanished none in this.
 	Pages []DigestPage `json:"pages,omitempty"`
 }
 

@@ -20,14 +20,14 @@ type Merge struct {
 	Problem string `json:"problem,omitempty" api:"-"`
 	// Pages are the paths of the pages that it touched, as outcome.Mapping returns them.
 	Pages []string `json:"pages" api:"-"`
-	// Cost is that of the jobs with this pull request.
+	// Cost is the cost of the jobs with this pull request.
 	Cost Cost `json:"cost,omitzero" api:"-"`
 }
 
 // Date is the UTC date of the merge.
 func (m Merge) Date() analytics.Date { return analytics.DateOf(m.At) }
 
-// Outcomes are those of merged pull requests: the newest first, followed by those whose state is
+// Outcomes are the outcomes of merged pull requests: the newest first, followed by pull requests whose state is
 // unknown. Summaries has one for each project with an effect, or a known cost.
 type Outcomes struct {
 	// Since leaves out earlier merges; zero: none.
@@ -44,7 +44,7 @@ func (o Outcomes) Of(project string) Outcomes {
 	return o
 }
 
-// OutcomeDays is how many days before and after a merge are used, without that of the merge.
+// OutcomeDays is how many days before and after a merge are used, without the day of the merge.
 const OutcomeDays = 28
 
 // Outcome is what became of the readers of the pages that a merge touched.
@@ -71,7 +71,7 @@ type OutcomeSummary struct {
 	// TooEarly and NotEnoughData count the other effects.
 	TooEarly      int `json:"too_early"`
 	NotEnoughData int `json:"not_enough_data"`
-	// Merged are all merges of the project, and Cost is that of the jobs behind them.
+	// Merged are all merges of the project, and Cost is the cost of the jobs behind them.
 	Merged int  `json:"merged"`
 	Cost   Cost `json:"cost,omitzero"`
 	// Mean is nil if the merges of the corrected comparisons have fewer than [MeanDates] dates.
@@ -101,8 +101,8 @@ const (
 	// SyntheticControl is a synthetic control: a weighted mean of untouched pages, which no merged
 	// agent pull request touched.
 	SyntheticControl Method = "synthetic control"
-	// LevelChange is the change of the level of the page itself, less that of the other pages, for
-	// projects with too few untouched pages.
+	// LevelChange is the change of the level of the page itself, less the change of the other pages, for projects with
+	// too few untouched pages.
 	LevelChange Method = "level change"
 )
 
@@ -167,7 +167,7 @@ const OutcomeCaution = "An effect compares the mean of daily visitors after the 
 	"the page itself and how the others changed. It does not prove that the merge is the cause, or that readers are " +
 	"better off; days and pages are never added up."
 
-// clearCaution is for those who read many verdicts. [Outcomes.Caution] has it where it belongs.
+// clearCaution warns readers of many verdicts. [Outcomes.Caution] has it where it belongs.
 const clearCaution = "Clear changes overstate: a change that stands out among many comparisons does so partly by " +
 	"luck. Nine of ten intervals contain the true change over all rows, not over the clear ones; plan with the mean " +
 	"change."

@@ -56,7 +56,7 @@ type Snapshot struct {
 	// Sinks are the configured ones, in configured order.
 	Sinks []Sink
 
-	// LastStart, LastCompletion and LastSuccess are of export runs; zero: never.
+	// LastStart, LastCompletion and LastSuccess are times of export runs; zero: never.
 	LastStart, LastCompletion, LastSuccess time.Time
 	// Runs are the newest, newest first.
 	Runs []analytics.Run
@@ -65,7 +65,7 @@ type Snapshot struct {
 
 	// Queue is the prompt queue; nil if it is not configured.
 	Queue *Queue
-	// Outcomes are those of the merged pull requests after the last export run.
+	// Outcomes are the outcomes of the merged pull requests after the last export run.
 	Outcomes Outcomes
 }
 
@@ -92,8 +92,8 @@ type Queue struct {
 	Waiting []Job
 	// Caps bound the number of jobs, and their cost.
 	Caps []Cap
-	// PullRequests counts those of each project in each state, including 0. Reviews has what
-	// became of them, for each project.
+	// PullRequests counts the pull requests of each project in each state, including 0. Reviews has what became of
+	// them, for each project.
 	PullRequests []StateCount
 	Reviews      []Review
 	// Costs: the cost of jobs is counted.
@@ -112,7 +112,7 @@ type Queue struct {
 // Cap bounds the number of jobs of all projects together, or their cost.
 type Cap struct {
 	// Name is "day", jobs begun within 24 hours; "active", jobs in progress; "open_pull_requests", with
-	// the jobs in progress that may open one; or "cost", that of the jobs begun within 24 hours.
+	// the jobs in progress that may open one; or "cost", the cost of the jobs begun within 24 hours.
 	Name string
 	// Limit is 0 if there is none. Used is Limit, not less, if no further job fits.
 	Limit, Used float64
@@ -307,6 +307,15 @@ func (g Grid) EndingAt(d analytics.Date) *analytics.Revision {
 		}
 	}
 	return nil
+}
+
+// NewestWindow is the newest window, which there must be, with the totals that it is compared with, without pages.
+func (g Grid) NewestWindow() Window {
+	w := Window{Revision: *g.Newest}
+	if before := g.EndingAt(g.Granularity.ComparedWith(w.Window).To); before != nil && before.Comparable(w.Revision) {
+		w.Previous = &before.Totals
+	}
+	return w
 }
 
 // Cell is one window of a grid.

@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// TestGrid: what a grid says about its cells.
+// TestGrid: the words of a grid about its cells.
 func TestGrid(t *testing.T) {
 	var g view.Grid
 	for from, read := range map[analytics.Date]*analytics.Revision{

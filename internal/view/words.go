@@ -207,8 +207,8 @@ func (s OutcomeSummary) Sentence() string {
 	return text + "." + s.costSentence()
 }
 
-// Sentences are those of the summaries, with the name of the project, unless name is nil, and the
-// date since which merges count.
+// Sentences are the sentences of the summaries, with the name of the project, unless name is nil, and the date since
+// which merges count.
 func (o Outcomes) Sentences(name func(project string) string) (all []string) {
 	for _, s := range o.Summaries {
 		text := s.Sentence()
@@ -245,7 +245,7 @@ func (j Job) StateText() string {
 	return cmp.Or(j.Result, j.State)
 }
 
-// Tone is that of its state: ok, wait, bad or none.
+// Tone is the tone of the job's state: ok, wait, bad or none.
 func (j Job) Tone() string {
 	if j.Result == "no_pr" {
 		return "wait"

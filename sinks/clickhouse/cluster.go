@@ -27,8 +27,7 @@ const (
 type topology struct {
 	// replicas is the number of replicas of each shard.
 	replicas int
-	// weights are those of the shards, in order; with their number they decide on
-	// which shard a window is.
+	// weights are the weights of the shards, in order; with their number they decide on which shard a window is.
 	weights []string
 }
 
@@ -115,7 +114,7 @@ func (ses *session) inStep(ctx context.Context) error {
 	const condition = "NOT is_readonly AND active_replicas = total_replicas AND inserts_in_queue = 0 AND " +
 		"(log_pointer > log_max_index OR log_max_index = 0)"
 	for end := time.Now().Add(stepTimeout); ; {
-		n, err := ses.onEveryServer(ctx, "replicas", ses.of.markers, condition)
+		n, err := ses.onEveryServer(ctx, "replicas", ses.data.markers, condition)
 		if err != nil || n == ses.topology.servers() {
 			return err
 		}

@@ -79,8 +79,8 @@ func TestClusterMigrationsLackAServer(t *testing.T) {
 	c.agree(w)
 }
 
-// TestClusterCollect has attempts that were superseded two days ago, today, and
-// one that was never committed, and collects those of two days ago everywhere.
+// TestClusterCollect has attempts that were superseded two days ago, today, and one that was never committed, and
+// collects the attempts of two days ago everywhere.
 func TestClusterCollect(t *testing.T) {
 	forms(t, func(t *testing.T, c cluster) {
 		s := c.sink(0)

@@ -23,10 +23,9 @@ const (
 	mutationPoll = 200 * time.Millisecond
 )
 
-// Collect deletes the rows of superseded attempts and waits until the server has
-// done so. Markers stay: they are the history of the windows. What a view shows is
-// never touched: an attempt below a committed one cannot be shown again, and one
-// never committed is abandoned long before [sinks.KeepSuperseded].
+// Collect deletes the rows of superseded attempts and waits until the server has done so. Markers stay: they are the
+// history of the windows. Rows that a view shows are never touched: an attempt below a committed one cannot be shown
+// again, and one never committed is abandoned long before [sinks.KeepSuperseded].
 func (s *Sink) Collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, error) {
 	found, err := s.collect(ctx, dryRun)
 	if err != nil {
@@ -93,10 +92,10 @@ func (ses *session) superseded(ctx context.Context) ([]sinks.Superseded, error) 
 	query := fmt.Sprintf(`
 SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
 FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
-GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(ses.of.rows), attemptColumns, ses.newest())
+GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(ses.data.rows), attemptColumns, ses.newest())
 	err := ses.query(ctx, query, func(rows driver.Rows) error {
 		var a sinks.Superseded
-		key := sinks.ScannedKey{Report: ses.of.report}
+		key := sinks.ScannedKey{Report: ses.data.report}
 		err := rows.Scan(key.Into(&a.Attempt, &a.Rows, &a.Since, &now)...)
 		a.Key = key.Key()
 		found = append(found, a)
@@ -107,11 +106,11 @@ GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(ses.of.rows), attemptColumns,
 	}
 	commits := map[analytics.Key][]commit{} // in the order of their attempts
 	query = fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns,
-		ses.in(ses.of.markers), attemptColumns)
+		ses.in(ses.data.markers), attemptColumns)
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var c commit
-		key := sinks.ScannedKey{Report: ses.of.report}
-		err := rows.Scan(key.Into(&c.attempt, &c.at)...)
+		key := sinks.ScannedKey{Report: ses.data.report}
+		err := rows.Scan(key.Into(&c.attempt, &c.committed)...)
 		commits[key.Key()] = append(commits[key.Key()], c)
 		return err
 	})
@@ -120,8 +119,8 @@ GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(ses.of.rows), attemptColumns,
 
 // commit is a marker: an attempt, and when it was committed.
 type commit struct {
-	attempt uint64
-	at      time.Time
+	attempt   uint64
+	committed time.Time
 }
 
 // due returns the attempts that no view has shown since before.
@@ -131,8 +130,8 @@ func due(attempts []sinks.Superseded, commits map[analytics.Key][]commit, before
 		for _, c := range commits[a.Key] {
 			committed = committed || c.attempt == a.Attempt
 			if committed && c.attempt > a.Attempt {
-				if c.at.After(a.Since) {
-					a.Since = c.at
+				if c.committed.After(a.Since) {
+					a.Since = c.committed
 				}
 				break
 			}
@@ -151,7 +150,7 @@ func (ses *session) remove(ctx context.Context, attempts []sinks.Superseded) err
 		tuples[i] = attemptTuple(a.Key, a.Attempt)
 	}
 	return ses.define(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE (%s) IN (%s)",
-		ses.in(ses.local(ses.of.rows)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))
+		ses.in(ses.local(ses.data.rows)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))
 }
 
 // awaitMutations waits until no server has a deletion under way. In a cluster, one
@@ -164,7 +163,7 @@ func (ses *session) awaitMutations(ctx context.Context) error {
 		undone = "parts_to_do > 1"
 	}
 	for {
-		n, err := ses.onEveryServer(ctx, "mutations", ses.of.rows, undone)
+		n, err := ses.onEveryServer(ctx, "mutations", ses.data.rows, undone)
 		if err != nil || n == 0 {
 			return err
 		}

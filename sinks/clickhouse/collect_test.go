@@ -43,8 +43,8 @@ func TestDue(t *testing.T) {
 			since := a.Since
 			next := slices.IndexFunc(commits, func(c commit) bool { return c.attempt > a.Attempt })
 			if slices.ContainsFunc(commits, func(c commit) bool { return c.attempt == a.Attempt }) && next >= 0 &&
-				commits[next].at.After(since) {
-				since = commits[next].at
+				commits[next].committed.After(since) {
+				since = commits[next].committed
 			}
 			if since.Before(before) {
 				want = append(want, a.Attempt)
@@ -60,8 +60,8 @@ func TestDue(t *testing.T) {
 	})
 }
 
-// put inserts an attempt by hand: its rows, written so many hours ago, and a
-// marker of that age unless it is negative. Two rows of agents are those of the site.
+// put inserts an attempt by hand: its rows, written so many hours ago, and a marker of that age unless it is
+// negative. Two rows of agents belong to the site.
 func put(t *testing.T, e engine, d *dataset, name string, day int, attempt uint64, rows, written, committed int) {
 	t.Helper()
 	from := windowOf(day, 1, 0).Rev.From
@@ -92,7 +92,7 @@ func put(t *testing.T, e engine, d *dataset, name string, day int, attempt uint6
 	}
 }
 
-// TestCollect has attempts of every kind, and readers who look on.
+// TestCollect has attempts of every kind, and concurrent readers.
 func TestCollect(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		for _, d := range datasets {

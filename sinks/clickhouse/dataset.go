@@ -15,9 +15,9 @@ type dataset struct {
 	// attempts is one between rows and view.
 	rows, markers, versions, view, windows, attempts string
 
-	own    []column // of the report, in rows after the path
-	totals []column // of the site, in markers; none if they are rows
-	count  column   // of markers: Revision.Rows
+	ownColumns []column // of the report, in rows after the path
+	totals     []column // of the site, in markers; none if they are rows
+	count      column   // of markers: Revision.Rows
 	// sums is the query of [session.sums] over view.
 	sums func(ses *session, condition string) string
 }
@@ -33,10 +33,10 @@ var (
 
 // rowColumns are inserted in this order; written_at is the server's.
 func (d *dataset) rowColumns() []column {
-	return slices.Concat(attempted, []column{{"path", "String"}}, d.own, readColumns)
+	return slices.Concat(attempted, []column{{"path", "String"}}, d.ownColumns, readColumns)
 }
 
-// markerColumns are those of a marker; committed_at is the server's.
+// markerColumns are the columns of a marker; committed_at is the server's.
 func (d *dataset) markerColumns() []column {
 	return slices.Concat(attempted, d.shown(), readColumns)
 }
@@ -64,11 +64,11 @@ func newDataset(report analytics.Report) *dataset {
 		count: column{"row_count", "Int64"}, sums: sumsOfSite,
 	}
 	for _, c := range d.Columns[1:] {
-		d.own = append(d.own, column{c.Name, types[c.Kind]})
+		d.ownColumns = append(d.ownColumns, column{c.Name, types[c.Kind]})
 	}
 	if !d.Site {
 		d.windows = "docgauge_" + d.TotalsTable
-		d.totals, d.count, d.sums = d.own, column{"page_count", "Int64"}, sumsOfCounts
+		d.totals, d.count, d.sums = d.ownColumns, column{"page_count", "Int64"}, sumsOfCounts
 	}
 	if report == analytics.VisitorsReport {
 		d.markers, d.versions = "docgauge_windows", "docgauge_migrations"
@@ -76,7 +76,7 @@ func newDataset(report analytics.Report) *dataset {
 	return d
 }
 
-// block keeps the columns of rows from the path to the last one of own.
+// block keeps the columns of rows from the path to the last column of own.
 type block struct {
 	texts  [][]string
 	truths [][]uint8

@@ -35,7 +35,7 @@ var (
 	clusterForm  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 )
 
-// schemes are those of a DSN.
+// schemes are the schemes of a DSN.
 var schemes = []string{"clickhouse", "tcp", "http", "https"}
 
 const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or " +

@@ -15,7 +15,7 @@ import (
 // openSmall has opened.
 const twoBlocks = smallBlock + 500
 
-// commits are those of windows of a report, of so many rows by sinks that open opens.
+// commits are commits of windows of a report, of so many rows, by sinks that open opens.
 type commits struct {
 	open   func(*testing.T, string, ...analytics.Report) *Sink
 	rows   int64

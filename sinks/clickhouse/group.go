@@ -130,8 +130,8 @@ func (q *queue) take(d *delivery) bool {
 	return i >= 0
 }
 
-// gather takes d and what fits with it from those of its report that wait, in the order in which they
-// came. It returns nil if d has been taken before.
+// gather takes d and what fits with it from the waiting deliveries of its report, in the order in which they came.
+// It returns nil if d has been taken before.
 func (s *Sink) gather(d *delivery) []*delivery {
 	if !s.queue.take(d) {
 		return nil

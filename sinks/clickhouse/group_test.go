@@ -27,7 +27,7 @@ func groupOf(number int32, rows int64) (all []window) {
 	return all
 }
 
-// ofReport are the windows as those of a report.
+// ofReport returns the windows as windows of a report.
 func ofReport(report analytics.Report, all []window) (out []window) {
 	for _, w := range all {
 		out = append(out, w.For(report))

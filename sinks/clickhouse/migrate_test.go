@@ -47,7 +47,7 @@ func TestViewsAfterUpgrade(t *testing.T) {
 	t.Parallel()
 	e := modern(t)
 	name := database(t, e)
-	l := layout{of: visitors, database: name, server: oldest}
+	l := layout{data: visitors, database: name, server: oldest}
 	for _, statement := range append(append([]string{l.versions()}, l.tables()...), l.views()...) {
 		must(t, e, statement)
 	}

@@ -53,12 +53,12 @@ func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(s
 				continue
 			}
 			sum := sums[rev.Key]
-			if sum.Implausible > 0 && ses.of.Site { // the server says only that it is
+			if sum.Implausible > 0 && ses.data.Site { // the server says only that it is
 				if sum, err = ses.sum(ctx, rev.Key); err != nil {
 					return err
 				}
 			}
-			if !yield(sinks.Shown{Revision: rev, Sum: sum.Sum}, sum.differs(ses.of, rev)) {
+			if !yield(sinks.Shown{Revision: rev, Sum: sum.Sum}, sum.differs(ses.data, rev)) {
 				return sinks.ErrStop
 			}
 		}
@@ -66,8 +66,8 @@ func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(s
 	return nil
 }
 
-// Revisions yields what the views show, after it has brought the tables of visitors up to date. Those of
-// another report are made by Check and Replace: who has no window of it gets none.
+// Revisions yields what the views show, after it has brought the tables of visitors up to date. Check and Replace
+// make the tables of another report: they are created with the first window.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.Listing(ctx, s, func() error {
 		_, err := s.open(ctx, analytics.VisitorsReport)
@@ -75,8 +75,8 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 	})
 }
 
-// Window writes what the views show of rev's window to a window file in dir. Rows
-// that are not those of one whole revision are an error.
+// Window writes what the views show of rev's window to a window file in dir. Rows that do not make up one whole
+// revision are an error.
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
@@ -101,7 +101,7 @@ func (s *Sink) Window(
 // reading calls do with a session of a dataset for reading. Unlike open it makes and changes
 // nothing; where docgauge has made no tables for it yet its error is fs.ErrNotExist.
 func (s *Sink) reading(ctx context.Context, d *dataset, do func(*session) error) (err error) {
-	ses := session{layout: layout{of: d, database: s.options.Auth.Database, cluster: s.cluster}}
+	ses := session{layout: layout{data: d, database: s.options.Auth.Database, cluster: s.cluster}}
 	s.mu.Lock()
 	if open := s.sessions[d.report]; open != nil {
 		ses = *open
@@ -136,7 +136,7 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 		keys := slices.SortedFunc(maps.Keys(scope.Keys), func(a, b analytics.Key) int {
 			return strings.Compare(a.String(), b.String())
 		})
-		keys = slices.DeleteFunc(keys, func(k analytics.Key) bool { return k.Report != ses.of.report })
+		keys = slices.DeleteFunc(keys, func(k analytics.Key) bool { return k.Report != ses.data.report })
 		for chunk := range slices.Chunk(keys, keysAtOnce) {
 			tuples := make([]string, len(chunk))
 			for i, k := range chunk {
@@ -152,11 +152,11 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 	}
 	series := sinks.Scope{Projects: scope.Projects, Except: scope.Except, Granularities: scope.Granularities}
 	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, "+
-		"granularity", ses.in(ses.of.markers))
+		"granularity", ses.in(ses.data.markers))
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var project, granularity string
 		err := rows.Scan(&project, &granularity)
-		key := analytics.Key{Report: ses.of.report, Project: project, Granularity: analytics.Granularity(granularity)}
+		key := analytics.Key{Report: ses.data.report, Project: project, Granularity: analytics.Granularity(granularity)}
 		if err == nil && series.Has(key) {
 			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s",
 				quote(project), quote(granularity), dates))
@@ -180,15 +180,15 @@ func (ses *session) revision() string { return strings.Join(ses.identifying(), "
 // shown returns what the view of windows shows.
 func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
 	query := fmt.Sprintf("SELECT %s, %s, %s FROM %s WHERE %s ORDER BY %[1]s",
-		keyColumns, names(ses.of.shown()), ses.revision(), ses.in(ses.of.windows),
+		keyColumns, names(ses.data.shown()), ses.revision(), ses.in(ses.data.windows),
 		condition)
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var rev analytics.Revision
-		key := sinks.ScannedKey{Report: ses.of.report}
+		key := sinks.ScannedKey{Report: ses.data.report}
 		var settled, verified uint8
 		var exported int64
 		var into []any
-		if !ses.of.Site {
+		if !ses.data.Site {
 			into = rev.Totals.Pointers()
 		}
 		into = append(into, (*string)(&rev.Humans), &rev.Rows, &rev.Number, &settled, &verified, &exported)
@@ -207,16 +207,16 @@ func (ses *session) each(
 	ctx context.Context, condition, order, more string, into []any, do func(analytics.Record) error,
 ) error {
 	var row analytics.Record
-	into = append(ses.of.Fields(&row).All(), into...)
-	own := []string{"path"}
-	for _, c := range ses.of.own {
-		own = append(own, c.name)
+	into = append(ses.data.Fields(&row).All(), into...)
+	columns := []string{"path"}
+	for _, c := range ses.data.ownColumns {
+		columns = append(columns, c.name)
 		if c.kind == truth {
-			own[len(own)-1] += " = 1"
+			columns[len(columns)-1] += " = 1"
 		}
 	}
-	query := fmt.Sprintf("SELECT %s%s FROM %s WHERE %s ORDER BY %s", strings.Join(own, ", "), more,
-		ses.in(ses.of.view), condition, order)
+	query := fmt.Sprintf("SELECT %s%s FROM %s WHERE %s ORDER BY %s", strings.Join(columns, ", "), more,
+		ses.in(ses.data.view), condition, order)
 	return ses.query(ctx, query, func(rows driver.Rows) error {
 		if err := rows.Scan(into...); err != nil {
 			return err
@@ -230,7 +230,7 @@ func (ses *session) file(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (sinks.Sealed, func() error, error) {
 	condition := fmt.Sprintf("%s AND revision = %d", is(rev.Key), rev.Number)
-	order := strings.Join(append([]string{"path"}, ses.of.Order...), ", ")
+	order := strings.Join(append([]string{"path"}, ses.data.Order...), ", ")
 	return sinks.WindowFile(dir, rev, func(yield func(analytics.Record, error) bool) {
 		err := ses.each(ctx, condition, order, "", nil, func(row analytics.Record) error {
 			if !yield(row, nil) {
@@ -246,17 +246,17 @@ func (ses *session) file(
 
 // sum reads the rows of a window, those without a path first.
 func (ses *session) sum(ctx context.Context, key analytics.Key) (s summed, err error) {
-	add, sum := ses.of.Sum()
-	var of columns
+	add, sum := ses.data.Sum()
+	var revision columns
 	first := true
 	err = ses.each(ctx, is(key), "path != ''", ", "+ses.revision(),
-		[]any{&of.number, &of.settled, &of.verified, &of.exported}, func(row analytics.Record) error {
+		[]any{&revision.number, &revision.settled, &revision.verified, &revision.exported}, func(row analytics.Record) error {
 			add(row)
 			if first {
-				s.least, s.most, first = of, of, false
+				s.least, s.most, first = revision, revision, false
 			}
-			if of != s.least {
-				s.most = of
+			if revision != s.least {
+				s.most = revision
 			}
 			return nil
 		})
@@ -306,8 +306,8 @@ func (d *dataset) contradicts() string {
 // report has rows of the site, Implausible is not 0 if a row is not plausible, and not their number.
 func (ses *session) sums(ctx context.Context, condition string) (map[analytics.Key]summed, error) {
 	out := map[analytics.Key]summed{}
-	err := ses.query(ctx, ses.of.sums(ses, condition), func(rows driver.Rows) error {
-		key := sinks.ScannedKey{Report: ses.of.report}
+	err := ses.query(ctx, ses.data.sums(ses, condition), func(rows driver.Rows) error {
+		key := sinks.ScannedKey{Report: ses.data.report}
 		var checksum, people uint64
 		s := summed{found: true}
 		err := rows.Scan(key.Into(slices.Concat([]any{&s.Rows, &checksum, &people, &s.Confirmed}, s.Largest.Pointers(),
@@ -358,45 +358,46 @@ func sumsOfCounts(ses *session, condition string) string {
 SELECT %[1]s, toInt64(count()), %[8]s, %[10]s, toInt64(0), %[9]s,
        toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
-		keyColumns, ses.of.contradicts(), strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
-		strings.Join(sums, ", "), ses.of.checksum(), strings.Join(largest, ", "), people(analytics.TotalsNames()[0]))
+		keyColumns, ses.data.contradicts(), strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.data.view),
+		condition, strings.Join(sums, ", "), ses.data.checksum(), strings.Join(largest, ", "),
+		people(analytics.TotalsNames()[0]))
 }
 
 // sumsOfSite first adds up the rows of each key, where those with a path are compared with the row of the site.
 func sumsOfSite(ses *session, condition string) string {
-	of := ses.of
+	data := ses.data
 	var inner, least, most []string
 	for i, column := range ses.identifying() {
 		inner = append(inner, fmt.Sprintf("min(%s) AS least_%[2]d, max(%[1]s) AS most_%[2]d", column, i))
 		least, most = append(least, fmt.Sprintf("min(least_%d)", i)), append(most, fmt.Sprintf("max(most_%d)", i))
 	}
-	odd, found := of.Rank()+" < 0", ""
-	if of.Has("requests") {
-		odd += " OR requests < " + of.Rank()
+	odd, found := data.Rank()+" < 0", ""
+	if data.Has("requests") {
+		odd += " OR requests < " + data.Rank()
 	}
-	if of.Has("found") {
+	if data.Has("found") {
 		found = " AND found = 1"
 	}
-	// The totals are those of the bounds, in their order.
+	// The totals follow the bounds, in their order.
 	var largest, sums []string
 	for i := range analytics.TotalsNames() {
 		count := "toInt64(0)"
-		if i < len(of.Bounds) {
-			if count = "of_site"; of.Bounds[i].Text != "" {
-				count = fmt.Sprintf("if(%s = %s, of_site, toInt64(0))", of.Bounds[i].Text, quote(of.Bounds[i].Value))
+		if i < len(data.Bounds) {
+			if count = "of_site"; data.Bounds[i].Text != "" {
+				count = fmt.Sprintf("if(%s = %s, of_site, toInt64(0))", data.Bounds[i].Text, quote(data.Bounds[i].Value))
 			}
 		}
 		largest, sums = append(largest, "max("+count+")"), append(sums, added(count))
 	}
 	confirmed, read := "toInt64(0)", "toInt64(0)"
-	if of.Has("audience") {
+	if data.Has("audience") {
 		isHuman := "audience = " + quote(string(analytics.Human))
-		read = fmt.Sprintf("if(path != ''%s AND %s, %s, toInt64(0))", found, isHuman, of.Rank())
-		if of.Has("agent") {
+		read = fmt.Sprintf("if(path != ''%s AND %s, %s, toInt64(0))", found, isHuman, data.Rank())
+		if data.Has("agent") {
 			confirmed = fmt.Sprintf("max(if(agent = %s AND %s, of_site, toInt64(0)))", quote(analytics.BrowserAgent), isHuman)
 		}
 	}
-	key := strings.Join(append([]string{keyColumns}, of.TextKey()...), ", ")
+	key := strings.Join(append([]string{keyColumns}, data.TextKey()...), ", ")
 	return fmt.Sprintf(`
 SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), sum(people), %[14]s, %[2]s,
        toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[3]s, %[4]s, %[5]s
@@ -406,8 +407,8 @@ FROM (SELECT %[6]s, countIf(path != '') AS with_path, %[7]s AS hashes, %[15]s AS
       FROM %[12]s WHERE %[13]s GROUP BY %[6]s)
 GROUP BY %[1]s`,
 		keyColumns, strings.Join(largest, ", "), strings.Join(least, ", "), strings.Join(most, ", "),
-		strings.Join(sums, ", "), key, of.checksum(), odd, of.Rank(), found, strings.Join(inner, ", "),
-		ses.in(of.view), condition, confirmed, people(read))
+		strings.Join(sums, ", "), key, data.checksum(), odd, data.Rank(), found, strings.Join(inner, ", "),
+		ses.in(data.view), condition, confirmed, people(read))
 }
 
 // query runs a query and calls do for each row of its answer.

@@ -35,10 +35,9 @@ func (e errShort) Error() string {
 	return fmt.Sprintf("the server has %d of %d rows after an insert without error", e.got, e.want)
 }
 
-// commit writes the windows of a group, each as one attempt. If it dies before the markers,
-// no view shows the rows, and Collect deletes them later. An error of one window is stored
-// in its err; the returned error is that of all other windows. next lets another group
-// begin.
+// commit writes the windows of a group, each as one attempt. If it dies before the markers, no view shows the rows,
+// and Collect deletes them later. An error of one window is stored in its err; the returned error concerns all other
+// windows. next lets another group begin.
 func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error {
 	ses, err := s.open(ctx, group[0].Revision().Report)
 	if err != nil {
@@ -72,7 +71,7 @@ func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error
 	if err != nil {
 		return err
 	}
-	s.at("rows inserted")
+	s.reached("rows inserted")
 
 	// 2. Count them on the server: the driver has been seen to report success for an
 	// insert that failed.
@@ -87,14 +86,14 @@ func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error
 			return err
 		}
 	}
-	s.at("rows verified")
+	s.reached("rows verified")
 
 	// 3. The markers: each is one row, so it is there or not. If their answer is lost, the
 	// attempts may be committed; the next try takes greater ids and supersedes them.
 	if err := ses.insertMarkers(ctx, group); err != nil {
 		return err
 	}
-	s.at("marker inserted")
+	s.reached("marker inserted")
 
 	// Look whether the views show the attempts: the clock of another process may have
 	// been ahead of ours, so that its marker is the greater one.
@@ -129,7 +128,7 @@ func (ses *session) countRows(ctx context.Context, group []*delivery) error {
 	}
 	there := map[uint64]uint64{}
 	err := ses.query(ctx, fmt.Sprintf("SELECT attempt, toUInt64(count()) FROM %s WHERE (%s) IN (%s) GROUP BY attempt",
-		ses.in(ses.of.rows), attemptColumns, strings.Join(written, ", ")), func(rows driver.Rows) error {
+		ses.in(ses.data.rows), attemptColumns, strings.Join(written, ", ")), func(rows driver.Rows) error {
 		var attempt, n uint64
 		err := rows.Scan(&attempt, &n)
 		there[attempt] = n
@@ -148,14 +147,14 @@ func (ses *session) countRows(ctx context.Context, group []*delivery) error {
 
 // insertMarkers names the attempts of the group.
 func (ses *session) insertMarkers(ctx context.Context, group []*delivery) error {
-	batch, err := ses.batch(ctx, ses.of.markers, ses.of.markerColumns())
+	batch, err := ses.batch(ctx, ses.data.markers, ses.data.markerColumns())
 	if err != nil {
 		return err
 	}
 	for _, d := range group {
 		rev := d.Revision()
 		marker := []any{rev.Project, string(rev.Granularity), rev.From.Time(), rev.To.Time(), d.attempt}
-		if ses.of.totals != nil {
+		if ses.data.totals != nil {
 			marker = append(marker, rev.Totals.Values()...)
 		}
 		marker = append(marker, string(rev.Humans), rev.Rows, rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified),
@@ -175,8 +174,8 @@ func (ses *session) newestOf(ctx context.Context, group []*delivery) (map[analyt
 	}
 	newest := map[analytics.Key]uint64{}
 	err := ses.query(ctx, fmt.Sprintf("SELECT %[1]s, max(attempt) FROM %[2]s WHERE (%[1]s) IN (%[3]s) GROUP BY %[1]s",
-		keyColumns, ses.in(ses.of.markers), strings.Join(keys, ", ")), func(rows driver.Rows) error {
-		key := sinks.ScannedKey{Report: ses.of.report}
+		keyColumns, ses.in(ses.data.markers), strings.Join(keys, ", ")), func(rows driver.Rows) error {
+		key := sinks.ScannedKey{Report: ses.data.report}
 		var attempt uint64
 		err := rows.Scan(key.Into(&attempt)...)
 		newest[key.Key()] = attempt
@@ -185,8 +184,8 @@ func (ses *session) newestOf(ctx context.Context, group []*delivery) (map[analyt
 	return newest, err
 }
 
-// at says that a commit has come to a step.
-func (s *Sink) at(step string) {
+// reached says that a commit has come to a step.
+func (s *Sink) reached(step string) {
 	if s.step != nil {
 		s.step(step)
 	}

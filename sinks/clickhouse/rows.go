@@ -33,8 +33,8 @@ const (
 // the server works.
 func (ses *session) insert(ctx context.Context, group []*delivery, sent func() error) (err error) {
 	in := insert{ctx: ctx, ses: ses}
-	in.fields = ses.of.Fields(&in.row)
-	in.staged.own = block{make([][]string, len(in.fields.Texts)), make([][]uint8, len(in.fields.Truths)),
+	in.fields = ses.data.Fields(&in.row)
+	in.staged.ownColumns = block{make([][]string, len(in.fields.Texts)), make([][]uint8, len(in.fields.Truths)),
 		make([][]int64, len(in.fields.Counts))}
 	defer func() {
 		if in.batch != nil {
@@ -70,7 +70,7 @@ type insert struct {
 	answer      chan error // of the INSERT that was sent last, nil if none is awaited
 }
 
-// window inserts the rows of d. An error is that of the whole group.
+// window inserts the rows of d. An error concerns the whole group.
 func (in *insert) window(d *delivery) error {
 	rev := d.Revision()
 	in.staged.reset() // rows of a window that failed must not go under this attempt
@@ -85,11 +85,11 @@ func (in *insert) window(d *delivery) error {
 			return nil
 		}
 		in.row = row
-		if d.rows++; !in.ses.of.IsOfSite(row) {
+		if d.rows++; !in.ses.data.IsOfSite(row) {
 			counted++
 		}
 		in.staged.rows++
-		in.staged.bytes += in.staged.own.add(in.fields)
+		in.staged.bytes += in.staged.ownColumns.add(in.fields)
 		if in.staged.rows < min(stagedRows, in.ses.blockRows) && in.staged.bytes < stagedBytes {
 			continue
 		}
@@ -118,7 +118,7 @@ func (in *insert) append(rev analytics.Revision, attempt uint64) (err error) {
 		return context.Cause(in.ctx)
 	}
 	if in.batch == nil {
-		if in.batch, err = in.ses.batch(in.ctx, in.ses.of.rows, in.ses.of.rowColumns()); err != nil {
+		if in.batch, err = in.ses.batch(in.ctx, in.ses.data.rows, in.ses.data.rowColumns()); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (in *insert) append(rev analytics.Revision, attempt uint64) (err error) {
 		return in.end()
 	}
 	in.rows, in.bytes = 0, 0
-	in.ses.at("block sent")
+	in.ses.reached("block sent")
 	return in.batch.Flush()
 }
 
@@ -151,7 +151,7 @@ func (in *insert) end() error {
 	}
 	batch, answer := in.batch, make(chan error, 1)
 	in.batch, in.rows, in.bytes, in.answer = nil, 0, 0, answer
-	in.ses.at("block sent")
+	in.ses.reached("block sent")
 	go func() { answer <- batch.Send() }()
 	if in.ses.overlaps {
 		return nil
@@ -171,7 +171,7 @@ func (in *insert) wait() error {
 
 // staged are rows of one window that were not handed to the driver yet.
 type staged struct {
-	own         block
+	ownColumns  block
 	rows, bytes int
 	// same are the columns that are the same in all rows, sameRows times.
 	same     []any
@@ -180,7 +180,7 @@ type staged struct {
 
 // reset drops the rows.
 func (s *staged) reset() {
-	s.own.clear()
+	s.ownColumns.clear()
 	s.rows, s.bytes = 0, 0
 }
 
@@ -195,5 +195,5 @@ func (s *staged) columns(rev analytics.Revision, attempt uint64) []any {
 			slices.Repeat([]uint8{asUInt8(rev.Verified)}, n), slices.Repeat([]int64{rev.ExportedAt.UnixMicro()}, n),
 		}, n
 	}
-	return slices.Concat(s.same[:len(attempted)], s.own.columns(), s.same[len(attempted):])
+	return slices.Concat(s.same[:len(attempted)], s.ownColumns.columns(), s.same[len(attempted):])
 }

@@ -39,7 +39,7 @@ func definitions(columns []column) string {
 
 // layout makes statements about the tables of a dataset, for a server, alone or in a cluster.
 type layout struct {
-	of                *dataset
+	data              *dataset
 	database, cluster string
 	topology          topology
 	server            server
@@ -65,8 +65,8 @@ func (l layout) onCluster() string {
 	return " ON CLUSTER `" + l.cluster + "`"
 }
 
-// engine is that of a table. In a cluster it is replicated within the shard, by the server's
-// macros, or among all servers.
+// engine is the engine of a table. In a cluster it is replicated within the shard, by the server's macros, or among
+// all servers.
 func (l layout) engine(name, shard, replica string) string {
 	if l.cluster == "" {
 		return "MergeTree"
@@ -78,7 +78,7 @@ func (l layout) engine(name, shard, replica string) string {
 func (l layout) versions() string {
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version UInt32, views String, applied_at DateTime DEFAULT "+
 		"now()) ENGINE = %s ORDER BY version",
-		l.in(l.of.versions), l.onCluster(), l.engine(l.of.versions, "all", "{shard}-{replica}"))
+		l.in(l.data.versions), l.onCluster(), l.engine(l.data.versions, "all", "{shard}-{replica}"))
 }
 
 // tables makes the two tables. They are plain MergeTrees with the attempt in the
@@ -86,11 +86,11 @@ func (l layout) versions() string {
 // that is never committed.
 func (l layout) tables() []string {
 	order := "project, granularity, window_start, attempt, path"
-	for _, name := range l.of.Order {
+	for _, name := range l.data.Order {
 		order += ", " + name
 	}
-	return append(l.table(l.of.rows, l.of.rowColumns(), "written_at", order),
-		l.table(l.of.markers, l.of.markerColumns(), "committed_at", attemptColumns)...)
+	return append(l.table(l.data.rows, l.data.rowColumns(), "written_at", order),
+		l.table(l.data.markers, l.data.markerColumns(), "committed_at", attemptColumns)...)
 }
 
 func (l layout) table(name string, columns []column, stamp, order string) []string {
@@ -113,11 +113,11 @@ func (l layout) distributed(name, sharding string) string {
 func (l layout) views() []string {
 	var out []string
 	if l.server.modern() {
-		out = append(out, l.view(l.of.attempts, "SELECT * FROM "+l.in(l.local(l.of.rows))))
+		out = append(out, l.view(l.data.attempts, "SELECT * FROM "+l.in(l.local(l.data.rows))))
 	}
-	out = append(out, l.view(l.of.view, l.shownRows()), l.view(l.of.windows, l.shownWindows()))
+	out = append(out, l.view(l.data.view, l.shownRows()), l.view(l.data.windows, l.shownWindows()))
 	if l.cluster != "" {
-		out = append(out, l.distributed(l.of.view, ""), l.distributed(l.of.windows, ""))
+		out = append(out, l.distributed(l.data.view, ""), l.distributed(l.data.windows, ""))
 	}
 	return out
 }
@@ -149,28 +149,28 @@ func (l layout) flavour() string {
 // the state of those inside it: so the rows are read through a separate view, which
 // must not be planned inline.
 func (l layout) shownRows() string {
-	rows, settings := l.of.rows, ""
-	own := []string{"path"}
-	for _, c := range l.of.own {
-		own = append(own, c.name)
+	rows, settings := l.data.rows, ""
+	columns := []string{"path"}
+	for _, c := range l.data.ownColumns {
+		columns = append(columns, c.name)
 		if c.kind == truth && l.server.modern() {
-			own[len(own)-1] = fmt.Sprintf("toBool(%s) AS %[1]s", c.name)
+			columns[len(columns)-1] = fmt.Sprintf("toBool(%s) AS %[1]s", c.name)
 		}
 	}
 	if l.server.modern() {
-		rows = l.of.attempts
+		rows = l.data.attempts
 	}
 	if l.inlines {
 		settings = " SETTINGS " + inlineViews + " = 0"
 	}
 	return fmt.Sprintf("SELECT %s, %s, %s FROM %s WHERE (%s) IN (%s)%s",
-		keyColumns, strings.Join(own, ", "), l.described(""), l.in(l.local(rows)), attemptColumns, l.newest(), settings)
+		keyColumns, strings.Join(columns, ", "), l.described(""), l.in(l.local(rows)), attemptColumns, l.newest(), settings)
 }
 
 // newest selects the attempt that each window shows.
 func (l layout) newest() string {
 	return fmt.Sprintf("SELECT %s, max(attempt) FROM %s GROUP BY %s", keyColumns,
-		l.in(l.local(l.of.markers)), keyColumns)
+		l.in(l.local(l.data.markers)), keyColumns)
 }
 
 // described are the last columns of both views, in the server's types, from stored
@@ -189,14 +189,14 @@ func (l layout) described(prefix string) string {
 // shownWindows aggregates, so that a marker that was written twice is one row.
 func (l layout) shownWindows() string {
 	var newest, shown []string
-	for _, c := range l.of.markerColumns()[5:] {
+	for _, c := range l.data.markerColumns()[5:] {
 		newest = append(newest, fmt.Sprintf("argMax(%s, attempt) AS newest_%[1]s", c.name))
 	}
-	for _, c := range l.of.shown() {
+	for _, c := range l.data.shown() {
 		shown = append(shown, fmt.Sprintf("newest_%s AS %[1]s", c.name))
 	}
 	inner := fmt.Sprintf("SELECT %s, %s FROM %s GROUP BY %s", keyColumns, strings.Join(newest, ", "),
-		l.in(l.local(l.of.markers)), keyColumns)
+		l.in(l.local(l.data.markers)), keyColumns)
 	return fmt.Sprintf("SELECT %s, %s, %s FROM (%s)", keyColumns, strings.Join(shown, ", "), l.described("newest_"), inner)
 }
 
@@ -248,10 +248,10 @@ func checkVersion(version uint32) error {
 // it was made: flavour and placement.
 func (ses *session) migrated(ctx context.Context) (version uint32, made string, err error) {
 	var there uint8
-	if err := ses.conn.QueryRow(ctx, "EXISTS TABLE "+ses.in(ses.of.versions)).Scan(&there); err != nil || there == 0 {
+	if err := ses.conn.QueryRow(ctx, "EXISTS TABLE "+ses.in(ses.data.versions)).Scan(&there); err != nil || there == 0 {
 		return 0, "", err
 	}
-	err = ses.conn.QueryRow(ctx, "SELECT version, views FROM "+ses.in(ses.of.versions)+" ORDER BY version DESC, "+
+	err = ses.conn.QueryRow(ctx, "SELECT version, views FROM "+ses.in(ses.data.versions)+" ORDER BY version DESC, "+
 		"applied_at DESC LIMIT 1").Scan(&version, &made)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, "", nil
@@ -263,7 +263,7 @@ func (ses *session) migrated(ctx context.Context) (version uint32, made string, 
 // statements that do nothing, and two that begin at once must not refuse each other.
 func (ses *session) recordMigration(ctx context.Context) error {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(ses.synchronous()))
-	batch, err := ses.conn.PrepareBatch(ctx, "INSERT INTO "+ses.in(ses.of.versions)+" (version, views)")
+	batch, err := ses.conn.PrepareBatch(ctx, "INSERT INTO "+ses.in(ses.data.versions)+" (version, views)")
 	if err != nil {
 		return err
 	}

@@ -72,14 +72,13 @@ import (
 
 // Options is where the sink writes.
 type Options struct {
-	// DSN is clickhouse://[user:password@]host:port/database[?secure=true] for
-	// the native protocol, https://… for HTTP. Other parameters of the query are
-	// those of clickhouse-go, or settings of the server.
+	// DSN is clickhouse://[user:password@]host:port/database[?secure=true] for the native protocol, https://… for HTTP.
+	// Other parameters of the query are parameters of clickhouse-go, or settings of the server.
 	DSN string
 	// Cluster names a cluster of the server's configuration: tables are then
 	// Replicated and Distributed. Empty means one server.
 	Cluster string
-	// Version is that of this program; the server logs it.
+	// Version is the version of this program; the server logs it.
 	Version string
 	Now     func() time.Time
 	// Reports are those that it stores besides visitors, which it always does.
@@ -177,7 +176,7 @@ type session struct {
 	// timeout is the time that the servers of a cluster wait for each other.
 	timeout   time.Duration
 	blockRows int
-	at        func(step string)
+	reached   func(step string)
 	// overlaps: rows may be read and sent while the server works on those before them.
 	overlaps bool
 	// classic: the views have the exact time in a separate column. Only reading sets it.
@@ -221,9 +220,9 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn, d *dataset) (*sess
 		return nil, err
 	}
 	ses := &session{
-		layout: layout{of: d, database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)},
+		layout: layout{data: d, database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)},
 		conn:   conn, http: s.options.Protocol == clickhouse.HTTP,
-		timeout: s.timeout, blockRows: s.blockRows, at: s.at,
+		timeout: s.timeout, blockRows: s.blockRows, reached: s.reached,
 	}
 	if err := ses.server.check(); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func twoWriters(t *testing.T, e engine, off time.Duration) {
 			t.Errorf("readers see revision %d after Replace of %d", got, i+1)
 		}
 	}
-	for round := range int32(5) { // at once: one of those that returned nil is shown
+	for round := range int32(5) { // at once: a window whose commit returned nil is shown
 		var wait sync.WaitGroup
 		var errs [2]error
 		for i, s := range writers {

@@ -37,8 +37,8 @@ func TestVisitorsOnly(t *testing.T) {
 		})
 }
 
-// TestAgentsAlone: what another engine did to the table of agents stops their windows, and not those of
-// visitors, in the same sink.
+// TestAgentsAlone: what another engine did to the table of agents stops the windows of agents, and not the windows
+// of visitors, in the same sink.
 func TestAgentsAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := open(t, root, analytics.AgentsReport)

@@ -68,13 +68,13 @@ func (twice) Unwrap() error { return sinks.ErrDisagree }
 
 // disagreement returns how the files of the window differ; nil if they agree.
 func (w *window) disagreement() error {
-	for _, of := range []struct {
+	for _, half := range []struct {
 		newest *dataFile
 		n      int
 	}{{w.rows, w.manyRows}, {w.totals, w.manyTotals}} {
-		if of.n > 1 {
+		if half.n > 1 {
 			return twice{fmt.Errorf("the table %s has %d files of the window, and readers get the rows of all: "+
-				"export the window again", of.newest.table, of.n)}
+				"export the window again", half.newest.table, half.n)}
 		}
 	}
 	return w.pair().Disagreement()

@@ -21,8 +21,8 @@ const (
 	hidden = "="
 )
 
-// nameForm is that of the last part of a data file's name: from, to, revision, when it
-// was published, and what no other has.
+// nameForm is the form of the last part of a data file's name: from, to, revision, when it was published, and what
+// no other has.
 var nameForm = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)_(\d{4}-\d\d-\d\d)_r\d+_(\d{8}T\d{6})_[0-9A-Z]{8}\.parquet$`)
 
 // newName returns a new name of a data file of rev, relative to its table.

@@ -13,9 +13,8 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestReaders: other programs read the tables, with filters by which they leave files out:
-// texts longer than statistics are, times finer than they are, and a project whose name is
-// that of the log.
+// TestReaders: other programs read the tables, with filters by which they leave files out: texts longer than
+// statistics are, times finer than they are, and a project with the name of the log.
 func TestReaders(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := open(t, root)

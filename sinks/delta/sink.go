@@ -20,7 +20,7 @@
 // time share the entries of steps 2 to 4: those that have published wait a moment for
 // those that publish, and one of them writes for all. The last entry commits. Steps 2 and 3 are two
 // tables, which no entry changes at once: readers
-// who join both can tell by the column revision.
+// that join both can tell by the column revision.
 //
 // Every crash can be completed from the logs, since the tags of a visitors
 // file carry the totals:
@@ -95,8 +95,8 @@ type Sink struct {
 	unfinished map[analytics.Key]*change
 }
 
-// dataset is the tables of a report. Its windows share log entries with each other, and neither wait
-// for those of another report nor fail with them.
+// dataset is the tables of a report. Its windows share log entries with each other, and neither wait for windows of
+// another report nor fail with them.
 type dataset struct {
 	rows, totals *table // totals is nil if the rows have them
 	// gathering and group let calls at the same time share log entries.

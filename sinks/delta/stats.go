@@ -32,11 +32,11 @@ func totalsStats(rev analytics.Revision) string {
 // rowsStats is the statistics of the file of rows with this footer, of a table.
 func rowsStats(foot archive.Footer, table string, b archive.Bounds) string {
 	s := newStatistics(foot.Revision, table, foot.SiteRows+max(foot.Rows, 0))
-	for name, of := range b.Counts {
-		s.Min[name], s.Max[name] = of[0], of[1]
+	for name, bounds := range b.Counts {
+		s.Min[name], s.Max[name] = bounds[0], bounds[1]
 	}
-	for name, of := range b.Texts {
-		s.between(name, of[0], of[1])
+	for name, bounds := range b.Texts {
+		s.between(name, bounds[0], bounds[1])
 	}
 	return s.text()
 }

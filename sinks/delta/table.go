@@ -22,8 +22,8 @@ type table struct {
 	store  filestore.Store
 	log    *deltalog.Table
 
-	// files are those of each window at a version of the table, nil if that is not
-	// known: most windows have one. It saves reading the tags of all files for every entry.
+	// files are the files of each window at a version of the table, nil if that is not known: most windows have one. It
+	// saves reading the tags of all files for every entry.
 	files   map[analytics.Key][]string
 	id      string
 	version int64

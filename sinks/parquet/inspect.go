@@ -65,7 +65,7 @@ func (s *Sink) read(ctx context.Context, key analytics.Key, rows bool) (p sinks.
 // readFile reads the footer of key's file in table, or with rows all of it; the result is nil
 // if the file does not exist.
 func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, rows bool) (*sinks.Shown, error) {
-	name, err := place(table, key)
+	name, err := nameOf(table, key)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (s *Sink) Window(
 	if !rev.HasRows() {
 		table = rev.Report.Shape().TotalsTable
 	}
-	name, err := place(table, rev.Key)
+	name, err := nameOf(table, rev.Key)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -168,7 +168,7 @@ func TestPlace(t *testing.T) {
 		}
 		key.From = analytics.Date(rapid.Int32Range(0, 100_000).Draw(t, "from"))
 		key.To = key.From + analytics.Date(rapid.Int32Range(1, 400).Draw(t, "days"))
-		name, err := place(key.Report.String(), key)
+		name, err := nameOf(key.Report.String(), key)
 		check(t, err)
 		if got, ok := keyOf(name); !ok || got != key {
 			t.Errorf("%s reads as %v, %t", name, got, ok)
@@ -176,7 +176,7 @@ func TestPlace(t *testing.T) {
 	})
 	for _, project := range []string{"", "..", "a/b", "a\x00", "p=a b", strings.Repeat("x", 129)} {
 		key := sinktest.Key(project, 0)
-		if name, err := place(visitorsTable, key); err == nil {
+		if name, err := nameOf(visitorsTable, key); err == nil {
 			t.Errorf("project %q has the place %s", project, name)
 		}
 	}
@@ -296,13 +296,13 @@ func contents(t *testing.T, root string) map[string]string {
 // placed is place of a good key.
 func placed(t *testing.T, table string, key analytics.Key) string {
 	t.Helper()
-	name, err := place(table, key)
+	name, err := nameOf(table, key)
 	check(t, err)
 	return name
 }
 
 // path returns the full name of key's file in table.
 func (s *Sink) path(table string, key analytics.Key) (string, error) {
-	name, err := place(table, key)
+	name, err := nameOf(table, key)
 	return filepath.Join(s.Location(), filepath.FromSlash(name)), err
 }

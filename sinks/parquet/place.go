@@ -15,10 +15,10 @@ const (
 	monthLayout = "2006-01"
 )
 
-// place returns the name of key's file in table, relative to the root. The keys of
+// nameOf returns the name of key's file in table, relative to the root. The keys of
 // the partitions are p, g and ym: engines let a partition key hide a column of the
 // same name.
-func place(table string, key analytics.Key) (string, error) {
+func nameOf(table string, key analytics.Key) (string, error) {
 	if err := analytics.CheckProject(key.Project); err != nil {
 		return "", err
 	}
@@ -32,7 +32,7 @@ func place(table string, key analytics.Key) (string, error) {
 		key.From.String()+"_"+key.To.String()+suffix), nil
 }
 
-// keyOf is the inverse of place; false where name is not one of ours.
+// keyOf is the inverse of nameOf; false where name is not one of ours.
 func keyOf(name string) (analytics.Key, bool) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 6 {
@@ -53,6 +53,6 @@ func keyOf(name string) (analytics.Key, bool) {
 	if key.From.UnmarshalText([]byte(from)) != nil || key.To.UnmarshalText([]byte(to)) != nil {
 		return analytics.Key{}, false
 	}
-	again, err := place(parts[0], key)
+	again, err := nameOf(parts[0], key)
 	return key, err == nil && again == name
 }

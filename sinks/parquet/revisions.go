@@ -97,7 +97,7 @@ func (s *Sink) heal(ctx context.Context, key analytics.Key) (sinks.Pair, error) 
 	case sinks.WriteTotals:
 		return p, s.writeTotals(ctx, p.Visitors.Revision)
 	case sinks.RemoveVisitors:
-		name, err := place(key.Report.String(), key)
+		name, err := nameOf(key.Report.String(), key)
 		if err != nil {
 			return p, err
 		}
@@ -109,7 +109,7 @@ func (s *Sink) heal(ctx context.Context, key analytics.Key) (sinks.Pair, error) 
 }
 
 func (s *Sink) writeTotals(ctx context.Context, rev analytics.Revision) error {
-	name, err := place(rev.Report.Shape().TotalsTable, rev.Key)
+	name, err := nameOf(rev.Report.Shape().TotalsTable, rev.Key)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func New(root string, reports ...analytics.Report) (*Sink, error) {
 	return &Sink{store: store, reports: reports}, nil
 }
 
-// tables are those of all reports that the sink stores.
+// tables are the tables of all reports that the sink stores.
 func (s *Sink) tables() (all []string) {
 	for _, r := range analytics.Reports {
 		if sinks.Offers(s.reports, r) {
@@ -120,13 +120,13 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	}
 	// Of a totals-only revision, the totals file is all there is.
 	hasTotals := !rev.Report.Shape().Site
-	rowsName, err := place(rev.Report.String(), rev.Key)
+	rowsName, err := nameOf(rev.Report.String(), rev.Key)
 	if err != nil {
 		return err
 	}
 	var totalsName string
 	if hasTotals {
-		if totalsName, err = place(rev.Report.Shape().TotalsTable, rev.Key); err != nil {
+		if totalsName, err = nameOf(rev.Report.Shape().TotalsTable, rev.Key); err != nil {
 			return err
 		}
 	}
@@ -134,8 +134,8 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 		return err
 	}
 
-	// Both files are staged first. No reader finds them there; what a process
-	// leaves that dies here is removed by a later one.
+	// Both files are staged first. No reader finds them there; a later process removes the files of a process that dies
+	// here.
 	rows, totals := s.store.StagingFile(), s.store.StagingFile()
 	defer os.Remove(rows) // after publishing they are gone, or no longer needed
 	defer os.Remove(totals)
@@ -177,7 +177,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 func (s *Sink) Published(rev analytics.Revision) (rows, totals string) {
 	var paths [2]string
 	for i, table := range archive.Tables(rev.Report) {
-		if name, err := place(table, rev.Key); err == nil && sinks.Offers(s.reports, rev.Report) {
+		if name, err := nameOf(table, rev.Key); err == nil && sinks.Offers(s.reports, rev.Report) {
 			paths[i] = s.store.Path(name)
 		}
 	}

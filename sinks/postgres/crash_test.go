@@ -61,7 +61,7 @@ func TestServerKilled(t *testing.T) {
 			for j, at := range steps {
 				for name, atOnce := range map[string]bool{"": false, " back at once": true} {
 					if atOnce && version != debian {
-						continue // a restart takes long, and what comes then is no matter of the version
+						continue // a restart takes long, and the steps after it do not depend on the version
 					}
 					report := analytics.Reports[(i+j)%len(analytics.Reports)]
 					t.Run(at.name+name, func(t *testing.T) {

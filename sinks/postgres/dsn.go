@@ -162,7 +162,7 @@ func (c boundedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// location names servers and database, and the schema if it is not that of the user.
+// location names servers and database, and the schema if it is not the user's.
 func location(c pgconn.Config) string {
 	var servers []string
 	add := func(host string, port uint16) {

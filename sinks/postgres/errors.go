@@ -122,7 +122,7 @@ func (s *Sink) explain(err error) error {
 	if hint == "" && !answered {
 		said = ""
 	}
-	return sinks.Explain("PostgreSQL at "+s.place, hint, said, err)
+	return sinks.Explain("PostgreSQL at "+s.location, hint, said, err)
 }
 
 // ofConnect explains an error that is not an answer of PostgreSQL, and returns the last

@@ -158,7 +158,7 @@ func (r reader) Rows(key analytics.Key) (rows []analytics.Record, revs []analyti
 	of := key.Report.Shape()
 	fields := of.Fields(&row)
 	d := datasets[key.Report]
-	result, err := r.Query(context.Background(), "SELECT path, "+names(d.own)+", path_bytes, revision, settled, "+
+	result, err := r.Query(context.Background(), "SELECT path, "+names(d.ownColumns)+", path_bytes, revision, settled, "+
 		"verified, exported_at FROM "+d.rows.name+" WHERE "+ofWindow, keyValues(key)...)
 	if err != nil {
 		return nil, nil, err

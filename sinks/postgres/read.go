@@ -16,8 +16,8 @@ import (
 // windowsAtOnce is the number of windows that one statement lists.
 const windowsAtOnce = 1000
 
-// Revisions yields what readers see, after it has brought the tables of visitors up to date. Those of
-// another report are made by Check and Replace: who has no window of it gets none.
+// Revisions yields what readers see, after it has brought the tables of visitors up to date. Check and Replace make
+// the tables of another report: they are created with the first window.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.Listing(ctx, s, func() error {
 		_, err := s.open(ctx, analytics.VisitorsReport)
@@ -68,13 +68,13 @@ func (s *Sink) inspect(
 // list yields the windows in scope, in pages, in the order of the key.
 func (ses *session) list(ctx context.Context, scope sinks.Scope) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
-		w := within(ses.of.report, scope)
+		w := within(ses.data.report, scope)
 		query := fmt.Sprintf(`SELECT %s, %[5]s, %[2]s FROM %[3]s
 			WHERE (%[1]s) > ($1, $2, $3::date, $4::date) AND ($5::text[] IS NULL OR project = ANY($5))
 			AND ($6::text[] IS NULL OR granularity = ANY($6))
 			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`,
-			keyColumns, revisionColumns, ses.in(ses.of.windows.name), windowsAtOnce,
-			names(ses.of.shown()))
+			keyColumns, revisionColumns, ses.in(ses.data.windows.name), windowsAtOnce,
+			names(ses.data.shown()))
 		after := []any{"", "", "0001-01-01", "0001-01-01"}
 		for {
 			page, err := ses.page(ctx, query, append(after, w.projects, w.granularities, w.from, w.to)...)
@@ -141,9 +141,9 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rev analytics.Revision, err error) {
-		key := sinks.ScannedKey{Report: ses.of.report}
+		key := sinks.ScannedKey{Report: ses.data.report}
 		var into []any
-		if !ses.of.shape.Site {
+		if !ses.data.shape.Site {
 			into = rev.Totals.Pointers()
 		}
 		into = append(into, &rev.Humans, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)
@@ -166,18 +166,18 @@ func (ses *session) withoutWindow(ctx context.Context, scope sinks.Scope, yield 
 					> (k.project, k.granularity, k.window_start, k.window_end)
 				ORDER BY %[1]s LIMIT 1) n
 		) SELECT %[1]s FROM k WHERE (%[1]s) NOT IN (SELECT %[1]s FROM %[3]s) LIMIT %[4]d`,
-		keyColumns, ses.in(ses.of.rows.name), ses.in(ses.of.windows.name), windowsAtOnce))
+		keyColumns, ses.in(ses.data.rows.name), ses.in(ses.data.windows.name), windowsAtOnce))
 	if err != nil {
 		return err
 	}
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (analytics.Key, error) {
-		key := sinks.ScannedKey{Report: ses.of.report}
+		key := sinks.ScannedKey{Report: ses.data.report}
 		err := row.Scan(key.Into()...)
 		return key.Key(), err
 	})
 	for _, key := range keys {
 		fault := sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
-			Err: fmt.Errorf("%s has rows of a window that %s has not", ses.of.rows.name, ses.of.windows.name)}
+			Err: fmt.Errorf("%s has rows of a window that %s has not", ses.data.rows.name, ses.data.windows.name)}
 		if scope.Has(key) && !yield(sinks.Shown{}, fault) {
 			return sinks.ErrStop
 		}
@@ -185,8 +185,8 @@ func (ses *session) withoutWindow(ctx context.Context, scope sinks.Scope, yield 
 	return err
 }
 
-// Window writes what readers see of rev's window to a window file in dir. Rows that are
-// not those of one whole revision are an error.
+// Window writes what readers see of rev's window to a window file in dir. Rows that do not make up one whole
+// revision are an error.
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {

@@ -27,7 +27,7 @@ const (
 	// committing bounds a COMMIT, which may wait for the standby of a synchronous
 	// replication.
 	committing = 2 * time.Minute
-	// lockClass sets our advisory locks apart from those of other programs.
+	// lockClass sets our advisory locks apart from the locks of other programs.
 	lockClass int32 = 0x646f6367 // "docg"
 )
 
@@ -73,17 +73,17 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	if err := ses.begin(ctx, conn, rev); err != nil {
 		return err
 	}
-	s.at("begun")
+	s.reached("begun")
 
 	// 2. The rows. [CRASH: as before.]
 	if err := ses.copyRows(ctx, conn, w); err != nil {
 		return err
 	}
-	s.at("rows sent")
+	s.reached("rows sent")
 
 	// 3. COMMIT: readers see the new revision in both tables. Its answer is awaited even
-	// if the caller has gone. [CRASH, or the answer is lost: it took effect or not. What is
-	// tried next locks the window, so that it comes after a COMMIT that is under way.]
+	// if the caller has gone. [CRASH, or the answer is lost: it took effect or not. The next try locks the window, so
+	// that it comes after a COMMIT that is under way.]
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	if err == nil && tag.String() != "COMMIT" {
 		err = fmt.Errorf("the server answers COMMIT with %s", tag)
 	}
-	s.at("committed")
+	s.reached("committed")
 	return err
 }
 
@@ -108,7 +108,7 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN "+
 		"set_config('synchronous_commit', 'on', true) END",
 		lockClass, ses.lockOf(rev.Key))
-	ofWindow := fmt.Sprintf(" FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(ses.of.rows.name), keyColumns)
+	ofWindow := fmt.Sprintf(" FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(ses.data.rows.name), keyColumns)
 	b.Queue("DELETE"+ofWindow, key...)
 	// A rule or trigger may keep the server from doing what it reports.
 	b.Queue("SELECT count(*)"+ofWindow, key...).QueryRow(func(row pgx.Row) error {
@@ -117,17 +117,17 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 			return err
 		}
 		return fmt.Errorf("%d rows of the former revision are still there after DELETE: %s", left,
-			hintTriggers(ses.of.rows.name))
+			hintTriggers(ses.data.rows.name))
 	})
-	of := map[string]any{ses.of.count.name: rev.Rows, humansColumn.name: string(rev.Humans),
+	of := map[string]any{ses.data.count.name: rev.Rows, humansColumn.name: string(rev.Humans),
 		"revision": rev.Number, "settled": rev.Settled, "verified": rev.Verified, "exported_at": rev.ExportedAt}
-	if !ses.of.shape.Site {
+	if !ses.data.shape.Site {
 		for i, n := range rev.Totals.Values() {
 			of[analytics.TotalsNames()[i]] = n
 		}
 	}
 	values := slices.Clone(key)
-	for _, c := range ses.of.windows.columns[len(windowColumns):] {
+	for _, c := range ses.data.windows.columns[len(windowColumns):] {
 		values = append(values, of[c.name])
 	}
 	b.Queue(ses.upsert(), values...).Exec(func(tag pgconn.CommandTag) error {
@@ -135,7 +135,7 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 			return nil
 		}
 		return fmt.Errorf("the server took %d rows of %s, and the window has 1: %s", tag.RowsAffected(),
-			ses.of.windows.name, hintTriggers(ses.of.windows.name))
+			ses.data.windows.name, hintTriggers(ses.data.windows.name))
 	})
 	return conn.SendBatch(ctx, &b).Close()
 }
@@ -146,14 +146,14 @@ func hintTriggers(table string) string { return "drop the rule or trigger on " +
 // upsert writes the row of a window.
 func (ses *session) upsert() string {
 	var values, set []string
-	for i, c := range ses.of.windows.columns {
+	for i, c := range ses.data.windows.columns {
 		values = append(values, fmt.Sprintf("$%d::%s", i+1, c.kind))
 		if i >= len(windowColumns) {
 			set = append(set, fmt.Sprintf("%s = EXCLUDED.%[1]s", c.name))
 		}
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s",
-		ses.in(ses.of.windows.name), names(ses.of.windows.columns), strings.Join(values, ", "), keyColumns,
+		ses.in(ses.data.windows.name), names(ses.data.windows.columns), strings.Join(values, ", "), keyColumns,
 		strings.Join(set, ", "))
 }
 
@@ -166,12 +166,12 @@ func keyValues(k analytics.Key) []any {
 // each other unnecessarily.
 func (l layout) lockOf(k analytics.Key) int32 {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(l.in(l.of.windows.name) + k.String()))
-	return int32(h.Sum32() | 1) // 0 is that of migrations
+	_, _ = h.Write([]byte(l.in(l.data.windows.name) + k.String()))
+	return int32(h.Sum32() | 1) // 0 is the lock of migrations
 }
 
-// at says that a commit has come to a step.
-func (s *Sink) at(step string) {
+// reached says that a commit has come to a step.
+func (s *Sink) reached(step string) {
 	if s.step != nil {
 		s.step(step)
 	}

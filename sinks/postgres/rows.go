@@ -25,7 +25,7 @@ func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, w sinks.Se
 	next, stop := iter.Pull2(w.Rows())
 	defer stop()
 	var row analytics.Record
-	fields := ses.of.shape.Fields(&row)
+	fields := ses.data.shape.Fields(&row)
 	path := fields.Texts[0]
 	values := slices.Concat(keyValues(rev.Key), fields.All(),
 		[]any{rev.Number, rev.Settled, rev.Verified, rev.ExportedAt, nil})
@@ -38,7 +38,7 @@ func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, w sinks.Se
 			broken = err
 			return nil, err
 		}
-		if read++; !ses.of.shape.IsOfSite(row) {
+		if read++; !ses.data.shape.IsOfSite(row) {
 			counted++
 		}
 		values[len(values)-1] = nil
@@ -48,8 +48,8 @@ func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, w sinks.Se
 		}
 		return values, nil
 	})
-	columns := ses.of.rows.columns[:len(ses.of.rows.columns)-1] // the last one is generated
-	took, err := conn.CopyFrom(ctx, ses.identifier(ses.of.rows.name), nameList(columns), source)
+	columns := ses.data.rows.columns[:len(ses.data.rows.columns)-1] // the last one is generated
+	took, err := conn.CopyFrom(ctx, ses.identifier(ses.data.rows.name), nameList(columns), source)
 	switch {
 	case broken != nil:
 		return broken
@@ -58,7 +58,7 @@ func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, w sinks.Se
 	case counted != max(rev.Rows, 0):
 		return fmt.Errorf("the window has %d rows, its file %d", rev.Rows, counted)
 	case took != read:
-		return fmt.Errorf("the window has %d rows, and the server took %d: %s", read, took, hintTriggers(ses.of.rows.name))
+		return fmt.Errorf("the window has %d rows, and the server took %d: %s", read, took, hintTriggers(ses.data.rows.name))
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ type shownRow struct {
 	exported          time.Time
 }
 
-// isOf reports whether the row says that it is of rev.
+// isOf reports whether the row says that it belongs to rev.
 func (r *shownRow) isOf(rev analytics.Revision) bool {
 	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified &&
 		r.exported.Equal(rev.ExportedAt)
@@ -88,8 +88,8 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 	defer cancel()
 	const where = "(" + keyColumns + ") = ($1, $2, $3::date, $4::date)"
 	var ofWindow []string
-	for _, c := range ses.of.own {
-		ofWindow = append(ofWindow, ses.of.windows.orZero(c))
+	for _, c := range ses.data.ownColumns {
+		ofWindow = append(ofWindow, ses.data.windows.orZero(c))
 	}
 	rows, err := ses.query(ctx, ses.pool, fmt.Sprintf(`SELECT path, %[7]s, path_bytes, humans, count, %[1]s FROM (
 			SELECT 0 AS part, '' COLLATE "C" AS path, %[6]s, NULL::bytea AS path_bytes, humans, %[8]s AS count, %[1]s
@@ -97,14 +97,14 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 			UNION ALL
 			SELECT CASE path WHEN '' THEN 1 ELSE 2 END, path, %[7]s, path_bytes, '', 0, %[1]s FROM %[4]s WHERE %[3]s
 		) both_tables ORDER BY part%[5]s`,
-		revisionColumns, ses.in(ses.of.windows.name), where, ses.in(ses.of.rows.name), order, strings.Join(ofWindow, ", "),
-		names(ses.of.own), ses.of.count.name), keyValues(key)...)
+		revisionColumns, ses.in(ses.data.windows.name), where, ses.in(ses.data.rows.name), order,
+		strings.Join(ofWindow, ", "), names(ses.data.ownColumns), ses.data.count.name), keyValues(key)...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	var r shownRow
-	fields := ses.of.shape.Fields(&r.row)
+	fields := ses.data.shape.Fields(&r.row)
 	path := fields.Texts[0]
 	into := slices.Concat(fields.All(), []any{&r.whole, &r.humans, &r.count, &r.number, &r.settled, &r.verified,
 		&r.exported})
@@ -116,14 +116,14 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 		return err
 	}
 	if !rows.Next() {
-		return cmp.Or(rows.Err(), fmt.Errorf("%s has no row for it: %w", ses.of.windows.name, fs.ErrNotExist))
+		return cmp.Or(rows.Err(), fmt.Errorf("%s has no row for it: %w", ses.data.windows.name, fs.ErrNotExist))
 	}
 	if err := next(); err != nil {
 		return err
 	}
 	rev := analytics.Revision{Key: key, Number: r.number, Settled: r.settled, Verified: r.verified, Humans: r.humans,
 		Rows: r.count, ExportedAt: r.exported.UTC()}
-	if !ses.of.shape.Site {
+	if !ses.data.shape.Site {
 		rev.Totals = r.row.Counts.Totals()
 	}
 	return use(rev, func(yield func(shownRow, error) bool) {
@@ -138,10 +138,10 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 	})
 }
 
-// sum reads the rows of a window. Rows of another revision than that of the window are a fault.
+// sum reads the rows of a window. Rows of another revision than the window's are a fault.
 func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Shown, err error) {
 	err = ses.window(ctx, key, "", func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
-		add, sum := ses.of.shape.Sum()
+		add, sum := ses.data.shape.Sum()
 		var other *shownRow
 		for r, err := range rows {
 			if err != nil {
@@ -158,19 +158,19 @@ func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Sho
 		}
 		return sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
 			Err: fmt.Errorf("%s has rows of revision %d of %s, %s shows revision %d of %s",
-				ses.of.rows.name, other.number, other.exported.UTC().Format(time.DateTime), ses.of.windows.name, rev.Number,
+				ses.data.rows.name, other.number, other.exported.UTC().Format(time.DateTime), ses.data.windows.name, rev.Number,
 				rev.ExportedAt.Format(time.DateTime))}
 	})
 	return shown, err
 }
 
-// file writes a window as readers see it to a file in dir. It refuses rows that are not those of one whole revision.
+// file writes a window as readers see it to a file in dir. It refuses rows that do not make up one whole revision.
 func (ses *session) file(
 	ctx context.Context, key analytics.Key, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
 	order := ", " + pathBytes
-	for _, c := range ses.of.own {
-		if slices.Contains(ses.of.shape.Order, c.name) {
+	for _, c := range ses.data.ownColumns {
+		if slices.Contains(ses.data.shape.Order, c.name) {
 			order += ", " + c.name
 		}
 	}
@@ -178,8 +178,8 @@ func (ses *session) file(
 		w, done, err = sinks.WindowFile(dir, rev, func(yield func(analytics.Record, error) bool) {
 			for r, err := range rows {
 				if err == nil && !r.isOf(rev) {
-					err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", ses.of.rows.name, r.number,
-						ses.of.windows.name, rev.Number)
+					err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", ses.data.rows.name, r.number,
+						ses.data.windows.name, rev.Number)
 				}
 				if !yield(r.row, err) || err != nil {
 					return

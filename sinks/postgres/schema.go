@@ -20,7 +20,7 @@ const (
 
 // layout says where the tables of a dataset are.
 type layout struct {
-	of     *dataset
+	data   *dataset
 	schema string
 }
 
@@ -102,16 +102,16 @@ type dataset struct {
 	versions string // the table of its migrations
 	rows     table
 	// windows has one row for each window. A window of agents may have no other.
-	windows table
-	own     []column // of the report, in rows after the path
-	totals  []column // of the site, in windows; none if they are rows
-	count   column   // of windows: Revision.Rows
+	windows    table
+	ownColumns []column // of the report, in rows after the path
+	totals     []column // of the site, in windows; none if they are rows
+	count      column   // of windows: Revision.Rows
 }
 
 // humansColumn is a column of windows.
 var humansColumn = column{"humans", "text", textColumn}
 
-// shown are the columns of windows between those of the key and of the reading.
+// shown are the columns of windows between the columns of the key and of the reading.
 func (d *dataset) shown() []column { return slices.Concat(d.totals, []column{humansColumn, d.count}) }
 
 // tables are those that a migration makes.
@@ -131,13 +131,13 @@ func newDataset(report analytics.Report) *dataset {
 	for _, c := range shape.Columns[1:] {
 		own := kinds[c.Kind]
 		own.name = c.Name
-		d.own = append(d.own, own)
+		d.ownColumns = append(d.ownColumns, own)
 	}
 	if report == analytics.VisitorsReport {
 		d.versions = "docgauge_migrations"
 	}
 	key := strings.Join(append([]string{keyColumns, "path_key"}, shape.Order...), ", ")
-	d.rows = table{name, slices.Concat(windowColumns, []column{{"path", "text", textColumn}}, d.own, readingColumns,
+	d.rows = table{name, slices.Concat(windowColumns, []column{{"path", "text", textColumn}}, d.ownColumns, readingColumns,
 		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN " +
 			"path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}}), key, nil}
 	d.rows.about = slices.Concat([]string{"TABLE %s IS 'docgauge: " + shape.About + "'"},
@@ -146,7 +146,7 @@ func newDataset(report analytics.Report) *dataset {
 	windows, ofWindows := name+"_windows", []string{"TABLE %s IS 'docgauge: the windows of " + name +
 		", also those without a row'"}
 	if d.count.name = "row_count"; !shape.Site {
-		windows, d.count.name, d.totals = "docgauge_"+shape.TotalsTable, "page_count", d.own
+		windows, d.count.name, d.totals = "docgauge_"+shape.TotalsTable, "page_count", d.ownColumns
 		ofWindows = append([]string{"TABLE %s IS 'docgauge: " + shape.AboutSite + "'"}, commentsOn(d.totals, shape)...)
 	}
 	ofWindows = append(ofWindows, "COLUMN %s."+d.count.name+" IS 'Rows of the window in "+name+
@@ -200,11 +200,11 @@ const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c
 func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
 	var there bool
 	// to_regclass may answer from a cache, and miss a table that another process has just made.
-	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.place(l.of.versions)...).Scan(&there); err != nil ||
+	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.arguments(l.data.versions)...).Scan(&there); err != nil ||
 		!there {
 		return 0, err
 	}
-	err = q.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+l.in(l.of.versions)).Scan(&version)
+	err = q.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+l.in(l.data.versions)).Scan(&version)
 	if err == nil && version > schemaVersion {
 		err = fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge "+
 			"that made them, or a newer one", version, schemaVersion)
@@ -226,8 +226,8 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 			return err
 		}
 		statements := []string{fmt.Sprintf("CREATE TABLE %s (version integer PRIMARY KEY, made_by text NOT NULL, "+
-			"applied_at timestamptz NOT NULL DEFAULT now())", ses.in(ses.of.versions))}
-		for _, t := range ses.of.tables() {
+			"applied_at timestamptz NOT NULL DEFAULT now())", ses.in(ses.data.versions))}
+		for _, t := range ses.data.tables() {
 			statements = append(statements, ses.definition(t)...)
 		}
 		for _, statement := range statements {
@@ -235,7 +235,7 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s (version, made_by) VALUES ($1, $2)", ses.in(ses.of.versions)),
+		_, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s (version, made_by) VALUES ($1, $2)", ses.in(ses.data.versions)),
 			schemaVersion, "docgauge "+by)
 		return err
 	})
@@ -244,7 +244,7 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 // verify refuses tables that lack one of our columns or our primary key. Other columns may
 // be added.
 func (ses *session) verify(ctx context.Context) error {
-	for _, t := range ses.of.tables() {
+	for _, t := range ses.data.tables() {
 		columns, key, err := ses.described(ctx, t.name)
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ func (ses *session) described(ctx context.Context, table string) (columns map[st
 		WHERE a.attrelid = (` + findTable + `) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3`
 	columns = map[string]string{}
 	var keys []string
-	rows, err := ses.pool.Query(ctx, query, ses.place(table)...)
+	rows, err := ses.pool.Query(ctx, query, ses.arguments(table)...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -83,8 +83,8 @@ func TestVisitorsOnly(t *testing.T) {
 		})
 }
 
-// TestAgentsAlone: what was done to a table of agents stops their windows, and not those of visitors, in
-// the same sink.
+// TestAgentsAlone: changes to a table of agents stop the windows of agents, and not the windows of visitors, in the
+// same sink.
 func TestAgentsAlone(t *testing.T) {
 	t.Parallel()
 	e := serverOf(t, debian)

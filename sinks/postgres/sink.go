@@ -41,10 +41,10 @@ import (
 
 // Options is where the sink writes.
 type Options struct {
-	// DSN is postgres://[user[:password]@]host[:port]/database[?name=value&…]. The
-	// parameters are those of libpq and of pgx; others are settings of the server.
+	// DSN is postgres://[user[:password]@]host[:port]/database[?name=value&…]. The parameters are parameters of libpq
+	// and of pgx; others are settings of the server.
 	DSN string
-	// Version is that of this program; the record of a migration names it.
+	// Version is the version of this program; the record of a migration names it.
 	Version string
 	Now     func() time.Time
 	// Reports are those that it stores besides visitors, which it always does.
@@ -54,19 +54,18 @@ type Options struct {
 // Sink writes to PostgreSQL. At its first use it connects and brings the schema up to
 // date; if that fails, the next use tries again.
 type Sink struct {
-	config  *pgxpool.Config
-	local   local
-	place   string
-	version string
-	now     func() time.Time
+	config   *pgxpool.Config
+	local    local
+	location string
+	version  string
+	now      func() time.Time
 	// step is called between two steps of a commit; nil outside tests.
 	step func(name string)
 
 	// turn is taken while the pool is made and the session prepared.
 	turn chan struct{}
 	pool *pgxpool.Pool
-	// sessions are those of the reports that it stores: nil until their tables are known to be
-	// up to date.
+	// sessions are the sessions of the reports that the sink stores: nil until their tables are known to be up to date.
 	sessions map[analytics.Report]*atomic.Pointer[session]
 }
 
@@ -78,7 +77,7 @@ func New(c Options) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL DSN: %w", err)
 	}
-	s := &Sink{config: config, local: local, place: place, version: c.Version, now: c.Now, turn: make(chan struct{}, 1),
+	s := &Sink{config: config, local: local, location: place, version: c.Version, now: c.Now, turn: make(chan struct{}, 1),
 		sessions: map[analytics.Report]*atomic.Pointer[session]{}}
 	for _, d := range datasets {
 		if sinks.Offers(c.Reports, d.report) {
@@ -94,7 +93,7 @@ func (s *Sink) Name() string { return sinkName }
 const sinkName = "postgres"
 
 // Location says where the sink writes, without user or password.
-func (s *Sink) Location() string { return s.place }
+func (s *Sink) Location() string { return s.location }
 
 // Close closes the connections.
 func (s *Sink) Close() error {
@@ -115,8 +114,7 @@ type session struct {
 	layout
 	local
 	pool *pgxpool.Pool
-	// patience is the maximum time of one transaction, 0 means forever; committing is that of
-	// its COMMIT.
+	// patience is the maximum time of one transaction, 0 means forever; committing is the maximum time of its COMMIT.
 	patience, committing time.Duration
 }
 
@@ -246,7 +244,7 @@ func (s *Sink) check(ctx context.Context, report analytics.Report) error {
 	if err := ses.copyRows(ctx, conn, probe); err != nil {
 		return err
 	}
-	for _, table := range ses.of.tables() { // prove that the tables can be read
+	for _, table := range ses.data.tables() { // prove that the tables can be read
 		if _, err := conn.Exec(ctx, "SELECT * FROM "+ses.in(table.name)+" LIMIT 1"); err != nil {
 			return fmt.Errorf("reading %s: %w", table.name, err)
 		}
@@ -290,7 +288,7 @@ func (l local) set(b *pgx.Batch) {
 	}
 }
 
-// query runs one statement with the settings, in one round trip: what is sent together is a transaction.
+// query runs one statement with the settings, in one round trip: statements sent together are a transaction.
 func (l local) query(ctx context.Context, pool *pgxpool.Pool, sql string, arguments ...any) (pgx.Rows, error) {
 	var b pgx.Batch
 	l.set(&b)
@@ -339,8 +337,8 @@ func (ses *session) limit(ctx context.Context) (context.Context, context.CancelF
 // identifier is a table of the schema, the one place that says where it is.
 func (l layout) identifier(table string) pgx.Identifier { return pgx.Identifier{l.schema, table} }
 
-// place is a table of the schema, as the arguments of findTable.
-func (l layout) place(table string) []any {
+// arguments is a table of the schema, as the arguments of findTable.
+func (l layout) arguments(table string) []any {
 	id := l.identifier(table)
 	return []any{id[0], id[1]}
 }

@@ -173,8 +173,8 @@ func testNames(s *suite) {
 	}
 }
 
-// testBeside: windows of both reports and of the same dates are replaced one by one, and listed
-// together; those of a report that the sink was not opened for are refused.
+// testBeside: windows of both reports and of the same dates are replaced one by one, and listed together; windows of
+// a report that the sink was not opened for are refused.
 func testBeside(s *suite) {
 	windows := map[analytics.Key]sinks.Sealed{}
 	for number := range int32(2) {

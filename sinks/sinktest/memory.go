@@ -139,8 +139,8 @@ func (s *Memory) Window(_ context.Context, rev analytics.Revision, dir string) (
 	return sinks.WindowFile(dir, w.rev, w.Rows())
 }
 
-// Put makes the sink show a window, as it may look after damage: rows that are
-// not those of rev, or an error instead.
+// Put makes the sink show a window, as it may look after damage: rows that do not belong to rev, or an error
+// instead.
 func (s *Memory) Put(rev analytics.Revision, rows []analytics.Row, fault error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

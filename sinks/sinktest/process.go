@@ -34,8 +34,8 @@ func Child(place, step string, w *archive.File) *exec.Cmd {
 	return child
 }
 
-// InChild skips the test unless it is run by [Child]. It returns what Child was given, and a
-// function that is called at each step, and kills the process at that of Child.
+// InChild skips the test unless it is run by [Child]. It returns what Child was given, and a function that is called
+// at each step, and kills the process at the step of Child.
 func InChild(t *testing.T) (place string, w *archive.File, at func(step string)) {
 	t.Helper()
 	if place = os.Getenv(ChildPlace); place == "" {

@@ -151,8 +151,8 @@ func Whole(t *testing.T, r Reader, revs ...analytics.Revision) (visitors, totals
 	return visitors, totals
 }
 
-// seen returns the number of rows with a path that readers see of a window, the revisions they
-// carry, and those of the site: a table of agents has both.
+// seen returns the number of rows with a path that readers see of a window, the revisions they carry, and the
+// revisions of the site: a table of agents has both.
 func seen(t *testing.T, r Reader, key analytics.Key) (n int64, carried, totals []analytics.Revision) {
 	t.Helper()
 	rows, carried, err := r.Rows(key)
@@ -196,7 +196,7 @@ func Agreed(t *testing.T, s sinks.Sink, r Reader, revs ...analytics.Revision) {
 	}
 }
 
-// RevisionOf is the revision of a window, and that of no window for nil.
+// RevisionOf is the revision of a window, and no revision for nil.
 func RevisionOf(w *archive.File) (rev analytics.Revision) {
 	if w != nil {
 		rev = w.Revision()
@@ -306,7 +306,7 @@ func ChangesTotals(before, after sinks.Shown, fault *sinks.Fault) bool {
 	return after.Totals.Total == 1 && after.Sum == before.Sum && fault == nil
 }
 
-// Contradicts is damage after which rows and totals are of different revisions.
+// Contradicts is damage after which rows and totals belong to different revisions.
 func Contradicts(before, _ sinks.Shown, fault *sinks.Fault) bool {
 	return fault != nil && fault.Kind == sinks.Disagree && fault.Key == before.Key
 }

@@ -215,7 +215,7 @@ func (s *suite) yields(list iter.Seq2[analytics.Revision, error]) map[analytics.
 	return all
 }
 
-// Of returns key as one of another report.
+// Of returns key with another report.
 func Of(report analytics.Report, key analytics.Key) analytics.Key {
 	key.Report = report
 	return key
@@ -270,7 +270,7 @@ func rowsLike(report analytics.Report, rows iter.Seq2[analytics.AgentRow, error]
 	})
 }
 
-// agentsOf are rows of a window of agents: those of the site, and one for each row with a path.
+// agentsOf are rows of a window of agents: the rows of the site, and one for each row with a path.
 func agentsOf(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) iter.Seq2[analytics.AgentRow, error] {
 	return func(yield func(analytics.AgentRow, error) bool) {
 		for _, row := range siteAgents(rev.Number, max(rev.Rows, 0)) {

@@ -36,11 +36,11 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// assumedWidth is that of a terminal without a known width.
+// assumedWidth is the width of a terminal that does not report one.
 const assumedWidth = 80
 
-// width is the maximum width of output to w, in columns: that of the terminal, or COLUMNS if that
-// is less or w is not a terminal. 0 means no limit: output into a pipe is neither cut nor wrapped.
+// width is the maximum width of output to w, in columns: the width of the terminal, or COLUMNS if that is less or w
+// is not a terminal. 0 means no limit: output into a pipe is neither cut nor wrapped.
 func width(w io.Writer) int {
 	asked, _ := strconv.Atoi(os.Getenv("COLUMNS"))
 	if !IsTerminal(w) {
@@ -120,9 +120,8 @@ func Wrap(text string, width, hang int) (lines []string) {
 	return append(lines, text)
 }
 
-// Retries is a log handler for a terminal: a request that is tried again is one short line
-// on To, everything else is left to Handler. Message is that of its record, which has the
-// fields attempt, attempts and reason.
+// Retries is a log handler for a terminal: a request that is tried again is one short line on To, everything else is
+// left to Handler. Message is the message of its record, which has the fields attempt, attempts and reason.
 type Retries struct {
 	slog.Handler
 	To      io.Writer

@@ -70,8 +70,7 @@ func Granularity(report analytics.Report, g analytics.Granularity) string {
 	return report.String() + " " + string(g)
 }
 
-// Days names a window by its days: 21 Nov, 9–15 Nov, Oct 2026, and one of many that
-// overlap by the last of them, to 21 Nov.
+// Days names a window by its days: 21 Nov, 9–15 Nov, Oct 2026; where windows overlap, by the last day: to 21 Nov.
 func (w Wording) Days(k analytics.Key) string { return w.Span(k.Granularity, k.Window, k.Window) }
 
 // Span names windows of one granularity by the first and the last of them: 24 Aug – 21 Nov,

@@ -129,7 +129,7 @@ func (a commands) unknown(ctx context.Context, o agentsOptions, paths []string, 
 			text.Line(2, "No user agent in %s is unknown.", format.Plural(r.Lines, "line"))
 			return text.Err()
 		}
-		return countTable(rows).Print(a.Out)
+		return countTable(rows, c.SiteHumans).Print(a.Out)
 	})
 }
 

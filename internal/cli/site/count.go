@@ -21,6 +21,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 type countOptions struct {
@@ -269,7 +270,7 @@ func printCount(w io.Writer, r *count.Report, rows [][]string, left int) error {
 	}
 	if len(rows) > 1 {
 		text.Line(0, "")
-		if err := countTable(rows).Print(w); err != nil {
+		if err := countTable(rows, r.Humans).Print(w); err != nil {
 			return err
 		}
 		if left > 0 {
@@ -347,8 +348,8 @@ func countsAs(class agents.Class, humans analytics.Humans) string {
 	return "nothing"
 }
 
-// countTable has the rows of a list; numbers have commas, and bytes a unit.
-func countTable(rows [][]string) *render.Table {
+// countTable has the rows of a list; numbers have commas, bytes a unit, and agents the words of the pages.
+func countTable(rows [][]string, humans analytics.Humans) *render.Table {
 	var columns []render.Column
 	for i, name := range rows[0] {
 		if name == "user agent" {
@@ -369,6 +370,10 @@ func countTable(rows [][]string) *render.Table {
 		for i, cell := range row {
 			v, err := strconv.ParseInt(cell, 10, 64)
 			switch {
+			case rows[0][i] == "agent" && rows[0][0] != "user agent":
+				cell = view.AgentName(cell, humans)
+			case rows[0][i] == "class" && rows[0][0] == "agent":
+				cell = view.AgentKind(cell, analytics.Audience(row[2]))
 			case rows[0][i] == "bytes" && v < 0:
 				cell = "-"
 			case rows[0][i] == "bytes":

@@ -335,7 +335,7 @@ func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried
 		return all, false, err
 	}
 	found := render.NewFindings(a.Out, false)
-	all.Hosts, all.Linking = map[string]int{}, map[string]int{}
+	all.Hosts, all.Linking = map[string]int{}, count.Linking{}
 	for _, source := range s.sources {
 		if o.NoCheck && strings.Contains(source.Where, "://") {
 			continue

@@ -201,10 +201,10 @@ func (a commands) serveReport(ctx context.Context, r web.Report, shown *windows,
 		Runs: []analytics.Run{{Started: r.Made, Finished: r.Made, Outcome: "success", Windows: len(shown.all)}}}
 	for _, p := range r.Projects {
 		for _, g := range p.Grids {
-			values.Windows = append(values.Windows, view.Window{Revision: *g.Newest})
+			values.Windows = append(values.Windows, g.NewestWindow())
 		}
 		for _, g := range p.Others {
-			w, err := shown.site(ctx, *g.Newest)
+			w, err := shown.top(ctx, *g.Newest, view.MaxRows)
 			if err != nil {
 				return err
 			}

@@ -266,7 +266,7 @@ func TestReportServe(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, said) }()
 	for address, want := range map[string]string{
-		"/": "Most read pages", "/report": "Most read pages", "/page?path=" + pagePrefix + "1": "page-1",
+		"/status": "page-1", "/": "Most read pages", "/report": "Most read pages", "/page?path=" + pagePrefix + "1": "page-1",
 		"/api/v1/pages?window=week&limit=3&format=csv": "prj_site,week,2025-12-15,2025-12-22,1,",
 		"/api/v1/agents?window=week&format=csv":        ",ChatGPT-User,answers,ai,",
 	} {

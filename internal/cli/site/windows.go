@@ -164,21 +164,12 @@ func records[R analytics.RowType](err error, lists ...[]R) (iter.Seq2[analytics.
 	}), err
 }
 
-// site returns the first rows of the site in a window, and how many others there are.
-func (s *windows) site(ctx context.Context, rev analytics.Revision) (w view.RowsWindow, err error) {
+// top returns the first rows of a window, as its gauges show them, and how many others there are.
+func (s *windows) top(ctx context.Context, rev analytics.Revision, n int) (w view.RowsWindow, err error) {
 	w.Revision = rev
-	err = sinks.Read(ctx, s, rev, "", func(window sinks.Sealed) error {
-		for row, err := range window.Rows() {
-			if err != nil || row.Path() != "" {
-				return err
-			}
-			if len(w.Rows) < view.MaxRows {
-				w.Rows = append(w.Rows, row)
-			} else {
-				w.More++
-			}
-		}
-		return nil
+	err = sinks.Read(ctx, s, rev, "", func(window sinks.Sealed) (err error) {
+		w.Rows, w.More, err = rev.Report.Shape().Top(window.Rows(), n)
+		return err
 	})
 	return w, err
 }

@@ -12,6 +12,7 @@ var gitlabRoutes = map[string]func(*query) (any, error){
 	"GET " + gitlabPulls:                                     (*query).list,
 	"POST " + gitlabPulls:                                    (*query).open,
 	"GET " + gitlabPulls + "/{number}":                       ofPull((*query).oneMerge),
+	"PUT " + gitlabPulls + "/{number}":                       (*query).change,
 	"GET " + gitlabPulls + "/{number}/approvals":             ofPull((*query).approvals),
 	"GET " + gitlabPulls + "/{number}/notes":                 ofList((*query).notes),
 	"GET " + gitlabPulls + "/{number}/resource_state_events": ofList((*query).stateEvents),

@@ -407,12 +407,17 @@ func (q *query) open() (any, error) {
 		Source                  string `json:"source_branch"`
 		Target                  string `json:"target_branch"`
 		Description             string
+		Draft                   bool
+		Labels                  string
 	}
 	if err := json.NewDecoder(q.Body).Decode(&body); err != nil || body.Title == "" {
 		return nil, &refusal{status: http.StatusBadRequest, message: "title is missing"}
 	}
 	p := Pull{Branch: cmp.Or(body.Head, body.Source), Base: cmp.Or(body.Base, body.Target),
-		Title: body.Title, Body: cmp.Or(body.Body, body.Description), Head: "head"}
+		Title: body.Title, Body: cmp.Or(body.Body, body.Description), Head: "head", Labels: format.List(body.Labels)}
+	for _, draft := range []string{"Draft: ", giteaDraft} {
+		p.Title = strings.TrimPrefix(p.Title, draft)
+	}
 	s := q.host.Store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -433,7 +438,54 @@ func (q *query) open() (any, error) {
 					"message": "A pull request already exists for " + p.Branch + "."}}}
 		}
 	}
-	return q.object(s.add(p)), nil
+	if p = s.add(p); body.Draft || p.Title != body.Title {
+		p.History = append(p.History, Event{At: p.OpenedAt, Action: ConvertToDraft})
+		s.pulls[p.Number-1] = p
+	}
+	return q.object(p.at(s.now())), nil
+}
+
+// change changes the text of a pull request.
+func (q *query) change() (any, error) {
+	var body struct{ Body, Description *string }
+	return q.edit(&body, func(p *Pull) {
+		if text := cmp.Or(body.Body, body.Description); text != nil {
+			p.Body = *text
+		}
+	})
+}
+
+// label adds labels to a pull request.
+func (q *query) label() (any, error) {
+	var body struct{ Labels []string }
+	_, err := q.edit(&body, func(p *Pull) {
+		for _, name := range body.Labels {
+			if !slices.Contains(p.Labels, name) {
+				p.Labels = append(p.Labels, name)
+			}
+		}
+	})
+	return []object{}, err
+}
+
+// edit reads a body and changes a pull request.
+func (q *query) edit(body any, change func(*Pull)) (any, error) {
+	pr, err := q.pull()
+	if err == nil && q.host.ReadOnly {
+		err = errForbidden
+	}
+	if err != nil {
+		return nil, err
+	}
+	if json.NewDecoder(q.Body).Decode(body) != nil {
+		return nil, &refusal{status: http.StatusBadRequest, message: "not JSON"}
+	}
+	s := q.host.Store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pr = s.pulls[pr.Number-1]
+	change(&pr)
+	return q.object(pr.at(s.now())), s.write(pr)
 }
 
 // page returns the part of a list that q asks for, and links the others.

@@ -23,6 +23,7 @@ type Pull struct {
 	Fork        bool      `json:"fork,omitempty"` // Branch is in a fork
 	Title       string    `json:"title"`
 	Body        string    `json:"body,omitempty"`
+	Labels      []string  `json:"labels,omitempty"`
 	Messages    []string  `json:"messages"` // of the commits, the oldest first
 	Diff        string    `json:"diff"`     // of Head against BaseCommit
 	OpenedAt    time.Time `json:"opened_at"`

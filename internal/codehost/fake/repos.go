@@ -21,6 +21,8 @@ func reposRoutes(kind string) map[string]func(*query) (any, error) {
 		"GET " + root + "/pulls":                   (*query).list,
 		"POST " + root + "/pulls":                  (*query).open,
 		"GET " + root + "/pulls/{number}":          ofPull((*query).one),
+		"PATCH " + root + "/pulls/{number}":        (*query).change,
+		"POST " + root + "/issues/{number}/labels": (*query).label,
 		"GET " + root + "/pulls/{number}/reviews":  ofList((*query).reviews),
 		"GET " + root + "/pulls/{number}/files":    ofList((*query).files),
 		"GET " + root + "/commits/{commit}/status": (*query).status,

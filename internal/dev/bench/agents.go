@@ -14,8 +14,9 @@ import (
 
 const ofTheSameSite = "CPU s per million rows, of the same site"
 
-// agentsAll exports the windows of visitors of a site, then those of agents, and the windows of visitors of a site
-// with as many rows. It compares the cost of a row, and what the windows of agents cost those who look.
+// agentsAll exports the windows of visitors of a site, then its windows of agents, and the windows of visitors of a
+// site with as many rows. It compares the cost of a row, and the latency of top, /status and /metrics with the
+// windows of agents.
 func (l *lab) agentsAll(ctx context.Context) (all []result) {
 	days, looks := 90, 31
 	if l.short {

@@ -22,11 +22,11 @@ import (
 const (
 	// bareInFlight is the number of windows that "bare windows" writes at once.
 	bareInFlight = 16
-	// flushRows is the size of a block over the native protocol, insertRows that of an INSERT over HTTP, where the
+	// flushRows is the size of a block over the native protocol, insertRows the size of an INSERT over HTTP, where the
 	// driver cannot stream.
 	flushRows, insertRows = 100_000, 200_000
 
-	// bareColumns are those of a row in both databases; one more says when it was exported.
+	// bareColumns are the columns of a row in both databases; one more says when it was exported.
 	bareColumns = "project, granularity, window_start, window_end, path, human, ai, total, revision, settled, verified, "
 )
 

@@ -31,9 +31,9 @@ func findRows(ctx context.Context, o order) (f findings) {
 	return f
 }
 
-// check counts the rows of Parquet and CSV files below o.Dir, and compares those of docgauge's window files with what
-// the server serves: equal sums of hashes mean equal rows, in any order. Folders whose name begins with _ are a tool's
-// own notes; state and totals are docgauge's.
+// check counts the rows of Parquet and CSV files below o.Dir, and compares the rows of docgauge's window files with
+// what the server serves: equal sums of hashes mean equal rows, in any order. Folders whose name begins with _ are a
+// tool's own notes; state and totals are docgauge's.
 func check(o order) any {
 	var f findings
 	var read, served uint64

@@ -126,8 +126,8 @@ func (l *lab) show(r result) result {
 	return r
 }
 
-// compare adds the speed divided by that of other clients: of the former docgauge to the docgauge that has the same
-// settings, of each other client to all, and of the first one.
+// compare adds each speed as a multiple of other speeds: docgauge with the former docgauge of the same settings, and
+// all clients with each other client and with the first.
 func compare(results []result) {
 	for _, r := range results {
 		isFirst := true

@@ -160,8 +160,8 @@ func milliseconds(times int, do func()) float64 {
 // ones more slowly.
 func (l *lab) newDir() string { return must.Get(os.MkdirTemp(l.dir, "run-")) }
 
-// describeMachine returns the line above the tables: what the numbers depend on. Model and load are known on
-// Linux only. The flush is one small durable write to the disk of dir; each window needs several.
+// describeMachine returns the line above the tables: the machine that the numbers depend on. Model and load are
+// known on Linux only. The flush is one small durable write to the disk of dir; each window needs several.
 func describeMachine(dir string) string {
 	file := must.Get(os.Create(filepath.Join(dir, "flush")))
 	defer file.Close()

@@ -79,8 +79,8 @@ func (l *lab) scrapeAll(ctx context.Context) (all []result) {
 }
 
 // run scrapes after a first scrape that does not count. Each scraper keeps its connection, as Prometheus does. A
-// scrape is timed from before the request to the last byte of the response. Allocations are those of server, client
-// and new snapshots, for each scrape.
+// scrape is timed from before the request to the last byte of the response. Allocations are the allocations of
+// server, client and new snapshots, for each scrape.
 func (s scraping) run(ctx context.Context, served *exporter.Values, base string) values {
 	var took []float64
 	var size int64 // of the last response on the wire

@@ -103,7 +103,7 @@ func appendPath(b []byte, i int) []byte {
 	return b
 }
 
-// counts are those of row i of a window that begins on that day of the year.
+// counts are the counts of row i of a window that begins on that day of the year.
 func counts(i, day int) (human, ai, total int64) {
 	human, ai = int64((mixed(i)^uint32(day))%5000), int64((mixed(i)>>13+uint32(day))%700)
 	return human, ai, max(human, ai) + min(human, ai)/2

@@ -103,7 +103,7 @@ func countsOf(site visitor, pages []visitor) (counts siteCounts) {
 	return counts
 }
 
-// readers are those of the site.
+// readers are the readers of the site.
 func (counts siteCounts) readers() float64 {
 	return must.Get(strconv.ParseFloat(strings.Fields(counts[0])[3], 64))
 }
@@ -202,10 +202,13 @@ func (l *lab) serveSite(ctx context.Context, log siteLog) (siteCounts, values) {
 	began := time.Now()
 	must.Do(serve.Start())
 	defer func() { _ = serve.Process.Kill() }() // unless it has ended
-	if log.Format == pushedLog {
-		for !isUp("http://" + metrics + "/metrics") {
+	awaitReady := func() {
+		for !isUp("http://" + metrics + "/readyz") {
 			time.Sleep(20 * time.Millisecond)
 		}
+	}
+	if log.Format == pushedLog {
+		awaitReady()
 		began = time.Now()
 		if err := made(); err != nil {
 			must.Do(fmt.Errorf("%w: %s", err, said.Bytes()))
@@ -214,6 +217,7 @@ func (l *lab) serveSite(ctx context.Context, log siteLog) (siteCounts, values) {
 	}
 	views := awaitLines("http://"+metrics+"/metrics", began, float64(log.Lines))
 	seconds := time.Since(began).Seconds()
+	awaitReady() // lines are counted before the logs count as read, and until then answers are 503
 	key := newKey("read")
 	var counts siteCounts
 	ask := func() {

@@ -16,11 +16,11 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
-// siteLog is an access log of a month that the bench makes up: half of its lines are of assets.
+// siteLog is an access log of a month that the bench makes up: half of its lines are requests for assets.
 type siteLog struct {
 	Lines, Readers int
-	Format         string // one of these
-	Path           string // empty: it is piped from the one who makes it up
+	Format         string // a constant below
+	Path           string // empty: its writer pipes it
 }
 
 const (
@@ -54,7 +54,7 @@ var siteAgents = [...]string{
 	"curl/8.5.0", "python-requests/2.32.3", "curl/8.5.0",
 }
 
-// userAgent is that of reader i: of ten, seven are people.
+// userAgent is the user agent of reader i: seven of ten readers are people.
 func userAgent(i int) (text string, isPerson bool) {
 	if kind := i%10 - 7; kind >= 0 {
 		return siteAgents[3*kind+i/10%3], false
@@ -109,8 +109,8 @@ func pushSiteLog(o order) any {
 	return nil
 }
 
-// writeSiteLine writes line i: of six lines one is of a reader in turn, so that each comes, two
-// are of readers of whom some come often, and three are of an asset.
+// writeSiteLine writes line i. Of six lines, one goes to the readers in turn, so that each comes, two to readers
+// some of whom come often, and three request assets.
 func writeSiteLine(w io.Writer, r *rand.Rand, log siteLog, i int) {
 	often := r.Float64()
 	reader := int(often * often * often * float64(log.Readers))

@@ -35,7 +35,7 @@ var tables = []struct{ name, head string }{
 		"killed in 40 × 2,500: repeated|missing|doubled|guarantees"},
 }
 
-// formats are those of values that are no whole numbers.
+// formats are the formats of values that are no whole numbers.
 var formats = map[string]string{
 	"latency": "%.0f ms", "seconds": "%.2f", "windows/s": "%.1f", "CPU s/Mrow": "%.2f", "CPU s": "%.2f",
 	"peak RSS": "%.0f MiB", "ratio": "%.2f", "× plain": "%.2f", "× go-parquet": "%.2f", "× before": "%.2f",
@@ -106,8 +106,8 @@ func markdown(head string, rows []string) string {
 	return "\n" + b.String()
 }
 
-// aim is a number that the project wants to reach. The worst of the values is judged: those of docgauge's results
-// whose keys match. With over, it is the first value divided by that of the first result that matches over.
+// aim is a number that the project wants to reach. The worst value among docgauge's results whose keys match is
+// judged. With over, it is the first of these values divided by the value of the first result that matches over.
 type aim struct {
 	name, format, value string
 	match               string
@@ -185,8 +185,8 @@ func judge(all []result) (rows []string) {
 	return rows
 }
 
-// values are those of docgauge's results whose keys match, such as "export: many days, 40 × 2,500, 50 ms, docgauge,
-// 16 in flight".
+// values are the values of docgauge's results whose keys match, such as "export: many days, 40 × 2,500, 50 ms,
+// docgauge, 16 in flight".
 func (a aim) values(match string, all []result) (values []float64) {
 	keys := regexp.MustCompile(match)
 	for _, r := range all {

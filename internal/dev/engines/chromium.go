@@ -148,8 +148,8 @@ func ShareChromium(m *testing.M) int {
 	return m.Run()
 }
 
-// RunChromium returns a browser for one test: the shared one of the package, see
-// [ShareChromium], or else one that ends with the test.
+// RunChromium returns a browser for one test: the package's shared browser, see
+// [ShareChromium], or else a browser that ends with the test.
 func RunChromium(t testing.TB) *Chromium {
 	t.Helper()
 	if shared.dir == "" {
@@ -322,9 +322,8 @@ func do[T any](ctx context.Context, t *Tab, action chromedp.Action[T]) (T, error
 	return chromedp.Run(within, action)
 }
 
-// Axe returns what axe-core finds in the page: violations of WCAG 2.2 AA and of its own
-// best practices, each with its rule, its elements and why. Without axe-core it is a
-// [Missing] error.
+// Axe returns what axe-core finds in the page: violations of WCAG 2.2 AA and of axe-core's best practices, each with
+// its rule, its elements and why. Without axe-core it is a [Missing] error.
 func (t *Tab) Axe(ctx context.Context) (violations []string, err error) {
 	script, err := os.ReadFile(filepath.Join(Tools(), "node", "node_modules", "axe-core", "axe.min.js"))
 	if errors.Is(err, fs.ErrNotExist) {

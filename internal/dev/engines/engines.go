@@ -14,9 +14,8 @@
 // it was given, listens on 127.0.0.1 only, and does not outlive this process
 // (on Linux not even when this process is killed).
 //
-// It knows nothing of docgauge's tables or files, has no client library but
-// that of the browser, and installs nothing: install.sh and install-delta.sh do.
-// An engine whose program is absent is a [Missing] error, which [Need] turns
+// It knows nothing of docgauge's tables or files, has no client library but the browser's, and installs nothing:
+// install.sh and install-delta.sh do. An engine whose program is absent is a [Missing] error, which [Need] turns
 // into a skipped test.
 package engines
 

@@ -47,8 +47,7 @@ func GitRepository(t testing.TB) (dir string) {
 	return dir
 }
 
-// GitServer returns a handler of git over HTTP for the repositories below root, for those who send that
-// authorization.
+// GitServer returns a handler of git over HTTP for the repositories below root. Clients must send authorization.
 func GitServer(root, authorization string) (http.Handler, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {

@@ -137,7 +137,8 @@ func EvalEqual[T any](t *testing.T, tab *Tab, want T, expression string) {
 	}
 }
 
-// EvalBecomes waits until a JavaScript expression has a value. Errors are of a page on its way to the next.
+// EvalBecomes waits until a JavaScript expression has a value. It ignores errors, which a page on its way to the
+// next causes.
 func EvalBecomes[T any](t *testing.T, tab *Tab, want T, expression string) {
 	t.Helper()
 	var got T

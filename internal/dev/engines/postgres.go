@@ -69,7 +69,7 @@ func newPostgres(dir, version string, ports []int, settings []string) (*Postgres
 	if os.Getuid() == 0 {
 		p.user = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 	}
-	// What is there was made for a port that turned out to be taken.
+	// The data were made for a port that turned out to be taken.
 	if err := errors.Join(os.RemoveAll(p.data), reachable(filepath.Dir(p.data), p.user), p.initialize(bin, version)); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func reachable(home string, user *syscall.Credential) error {
 	return os.Chown(home, int(user.Uid), int(user.Gid))
 }
 
-// initialize makes the data, where it can with a collation that is not that of bytes.
+// initialize makes the data, where it can with a collation other than byte order.
 func (p *Postgres) initialize(bin, version string) error {
 	secret := filepath.Join(filepath.Dir(p.data), "password")
 	if err := os.WriteFile(secret, []byte(p.Password), 0o600); err != nil {
@@ -144,8 +144,7 @@ func (p *Postgres) configure(lines []string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Data is the directory with the data. What is put there must be readable for the
-// server: see [Postgres.Give].
+// Data is the directory with the data. Files put there must be readable for the server: see [Postgres.Give].
 func (p *Postgres) Data() string { return p.data }
 
 // Give makes the server the owner of a file.
@@ -156,8 +155,8 @@ func (p *Postgres) Give(path string) error {
 	return os.Chown(path, int(p.user.Uid), int(p.user.Gid))
 }
 
-// takesConnections looks into the file in which a server says so. That of one that was
-// killed has another process id.
+// takesConnections looks into the file in which a server says so. A file that a killed server left has another
+// process id.
 func (p *Postgres) takesConnections(context.Context) bool {
 	text, err := os.ReadFile(filepath.Join(p.data, "postmaster.pid"))
 	lines := strings.Split(string(text), "\n")

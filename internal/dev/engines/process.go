@@ -56,9 +56,8 @@ type process struct {
 // that does not outlive this process.
 type Command struct{ process }
 
-// StartCommand runs argv in dir, which is made if it is absent, and waits until
-// ready returns true; a nil ready does not wait. Output goes to <name>.out in
-// dir. The entries of env override those of our environment.
+// StartCommand runs argv in dir, which is made if it is absent, and waits until ready returns true; a nil ready does
+// not wait. Output goes to <name>.out in dir. The entries of env override our environment.
 func StartCommand(dir, name string, argv, env []string, ready func(context.Context) bool) (*Command, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

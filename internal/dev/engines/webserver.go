@@ -75,7 +75,7 @@ func newNginx(dir string, ports []int, root string, formats map[string]string) (
 	return w, write(config, c.String())
 }
 
-// Caddyfile is the one of docs/site.md, which RunCaddy runs with other places.
+// Caddyfile is the Caddyfile of docs/site.md, which RunCaddy runs with other places.
 const Caddyfile = `docs.example.com {
 	root * /srv/docs
 	file_server

@@ -25,14 +25,14 @@ var check = sinktest.Check
 
 // Files describes a sink of files to [RunFiles].
 type Files struct {
-	// Report is that of the windows. For another one than visitors, RunFiles leaves out what does
-	// not depend on the tables of a report.
+	// Report is the report of the windows. For reports other than visitors, RunFiles leaves out what does not depend on
+	// the tables of a report.
 	Report analytics.Report
 	// Open returns a sink with this store.
 	Open func(store filestore.Store) sinks.Sink
 	// Reader sees the files of a sink, which are below root.
 	Reader func(t *testing.T, s sinks.Sink, root string) sinktest.Reader
-	// Requests are those of Replace to a bucket: a method and a part of the path.
+	// Requests are the requests of Replace to a bucket: a method and a part of the path.
 	Requests []string
 	// Resolves is the part of a path for which a lost answer is not an error: the sink reads
 	// the file.
@@ -105,7 +105,7 @@ func (s Stepping) Remove(ctx context.Context, name string) error {
 	return s.step("removal", name, func() error { return s.Store.Remove(ctx, name) })
 }
 
-// Published lists the files below root whose names end in .parquet, but for those of a log.
+// Published lists the files below root whose names end in .parquet, except the files of a log.
 func Published(root string) (paths []string) {
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() && e.Name() == "_delta_log" {
@@ -167,7 +167,7 @@ func (f Files) replacements(t *testing.T, n int) map[string]replacement {
 	return all
 }
 
-// other is a sealed window whose file is that of another revision.
+// other is a sealed window whose file belongs to another revision.
 type other struct {
 	sinks.Sealed
 	Rev analytics.Revision

@@ -74,7 +74,7 @@ func (r *release) writeImage() {
 		}
 		return nil
 	}))
-	r.write(fmt.Sprintf("docgauge_%s_image.tar", r.version), tarOf(files, r.at))
+	r.write(fmt.Sprintf("docgauge_%s_image.tar", r.version), tarOf(files, r.modified))
 }
 
 // annotations are also the labels of the image.
@@ -88,7 +88,7 @@ func (r *release) annotations() map[string]string {
 		"licenses":      "Apache-2.0",
 		"version":       r.tag,
 		"revision":      r.commit,
-		"created":       r.at.Format(time.RFC3339),
+		"created":       r.modified.Format(time.RFC3339),
 	}
 	named := map[string]string{}
 	for name, value := range all {
@@ -109,7 +109,7 @@ func (r *release) imageOf(p program, base []file) v1.Image {
 		binary = append(binary, file{name: "usr/share/doc/docgauge/" + name, mode: 0o644, data: text})
 	}
 	image := must.Get(mutate.ConfigFile(empty.Image, &v1.ConfigFile{
-		OS: p.System, Architecture: p.Machine, Created: v1.Time{Time: r.at}, RootFS: v1.RootFS{Type: "layers"},
+		OS: p.System, Architecture: p.Machine, Created: v1.Time{Time: r.modified}, RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User: fmt.Sprintf("%d:%d", nonroot, nonroot), WorkingDir: "/var/lib/docgauge",
 			Entrypoint: []string{"/docgauge"}, Cmd: []string{"serve"},
@@ -132,11 +132,11 @@ func (r *release) imageOf(p program, base []file) v1.Image {
 		creator string
 		files   []file
 	}{{"CA certificates, time zones, user", base}, {"docgauge " + r.tag, binary}} {
-		plain := tarOf(layer.files, r.at)
+		plain := tarOf(layer.files, r.modified)
 		packed := must.Get(tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(plain)), nil
 		}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(6), tarball.WithCompressedCaching))
-		history := v1.History{Created: v1.Time{Time: r.at}, CreatedBy: layer.creator}
+		history := v1.History{Created: v1.Time{Time: r.modified}, CreatedBy: layer.creator}
 		image = must.Get(mutate.Append(image, mutate.Addendum{Layer: packed, History: history}))
 	}
 	return mutate.Annotations(image, r.annotations()).(v1.Image)

@@ -30,7 +30,7 @@ type release struct {
 	prepared, out   string // directories: of prepare.sh, and for the result
 	version, tag    string // 1.2.3 and v1.2.3
 	commit          string
-	at              time.Time // of every file
+	modified        time.Time // of every file
 	built           []program
 	formula, recipe string // templates of Homebrew and Nix
 }
@@ -69,7 +69,7 @@ func finish(prepared, out string) {
 		must.Do(fmt.Errorf("SOURCE_DATE_EPOCH: %w", err))
 	}
 	r := release{
-		prepared: prepared, out: out, at: time.Unix(seconds, 0).UTC(),
+		prepared: prepared, out: out, modified: time.Unix(seconds, 0).UTC(),
 		version: os.Getenv("RELEASE_VERSION"), tag: os.Getenv("VERSION"), commit: os.Getenv("COMMIT"),
 		formula: "deploy/packages/docgauge.rb.tmpl", recipe: "deploy/packages/docgauge.nix.tmpl",
 	}
@@ -111,8 +111,8 @@ func (r *release) write(name string, data []byte) {
 	must.Do(os.WriteFile(filepath.Join(r.out, name), data, 0o644))
 }
 
-// writeRecipes writes the Homebrew formula and the Nix expression, with the checksums of
-// the archives. That of a system that was not built is zero.
+// writeRecipes writes the Homebrew formula and the Nix expression, with the checksums of the archives. The checksum
+// of a system that was not built is zero.
 func (r *release) writeRecipes() {
 	values := map[string]string{"Version": r.version, "Tag": r.tag}
 	for _, system := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {

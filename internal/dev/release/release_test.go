@@ -156,7 +156,7 @@ func made(t *testing.T) (r release) {
 		t.Fatal(err)
 	}
 	r = release{
-		prepared: out, out: t.TempDir(), version: "1.2.3+new", tag: "v1.2.3+new", commit: "c0ffee", at: commitTime,
+		prepared: out, out: t.TempDir(), version: "1.2.3+new", tag: "v1.2.3+new", commit: "c0ffee", modified: commitTime,
 		formula: "deploy/packages/docgauge.rb.tmpl", recipe: "deploy/packages/docgauge.nix.tmpl",
 	}
 	for _, machine := range []string{"amd64", "arm64"} {
@@ -252,7 +252,7 @@ func imageFor(t *testing.T, all v1.ImageIndex, architecture string) v1.Image {
 	return images[0]
 }
 
-// checkConfig: the image and the Dockerfile say the same to those who run them.
+// checkConfig: the image and the Dockerfile have the same configuration.
 func checkConfig(t *testing.T, image v1.Image) {
 	t.Helper()
 	file, err := image.ConfigFile()

@@ -40,7 +40,7 @@ func (r *release) sbom(p program) []byte {
 		components = append(components, module(dep.Path, dep.Version, [sha256.Size]byte(sum)))
 	}
 	bom := cdx.NewBOM()
-	bom.Metadata = &cdx.Metadata{Timestamp: r.at.Format(time.RFC3339), Component: &self}
+	bom.Metadata = &cdx.Metadata{Timestamp: r.modified.Format(time.RFC3339), Component: &self}
 	bom.Components = &components
 	var text bytes.Buffer
 	must.Do(cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_5))

@@ -77,9 +77,8 @@ func (s *stack) startClickHouse(context.Context) {
 		"DOCGAUGE_CLICKHOUSE_DSN="+server.DSN("default"))
 }
 
-// export fills the sinks, and then reads yesterday again, which has more
-// visitors by then. Its DOCGAUGE_SETTLE is longer than that of serve, so that
-// serve finds windows to read again, as it would after some days.
+// export fills the sinks, and then reads yesterday again, which has more visitors by then. Its DOCGAUGE_SETTLE is
+// longer than the one of serve, so that serve finds windows to read again, as it would after some days.
 func (s *stack) export(ctx context.Context) {
 	settle := []string{"DOCGAUGE_SETTLE=192h"}
 	must.Get(s.docgauge(ctx, settle, "export"))

@@ -56,11 +56,11 @@ func (s *stack) writeSite(ctx context.Context) {
 	s.repository = s.path("site")
 }
 
-// logFormat is that of docs/site.md.
+// logFormat is the log format of docs/site.md.
 const logFormat = `$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_accept" ` +
 	`"$http_x_forwarded_for"`
 
-// visitors are the user agents of those who read the site: people, assistants, tools, crawlers, one of which has
+// visitors are the user agents of the readers of the site: people, assistants, tools, crawlers, one of which has
 // published addresses, and a scanner.
 var visitors = []string{
 	"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
@@ -115,7 +115,7 @@ func (s *stack) startWebServer(ctx context.Context) {
 	}
 }
 
-// monthBefore is the beginning of the month before that of now.
+// monthBefore is the beginning of the month before the month of now.
 func monthBefore(now time.Time) time.Time {
 	return time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC)
 }

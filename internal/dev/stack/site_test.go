@@ -21,7 +21,7 @@ import (
 var logged = regexp.MustCompile(
 	`(?m)^\S+ 127\.0\.0\.1 \[(\d{4}-\d\d-\d\d)T\S+\] "GET (\S+) HTTP/1\.1" (\d+) "(.*)" "(.*)" "(.*)"$`)
 
-// agentsOf are the agent, class and audience of a user agent, and those of one that reads Markdown, as labels are.
+// agentsOf are the agent, class and audience of each user agent, as labels, for HTML and for Markdown.
 var agentsOf = map[string][2]string{
 	visitors[0]: {"unconfirmed human human", "unnamed coding ai"},
 	visitors[1]: {"unconfirmed human human", "unnamed coding ai"},

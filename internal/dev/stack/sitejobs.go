@@ -69,7 +69,7 @@ func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) {
 	service := must.Get(docsapi.New(docsapi.ClientOptions{BaseURL: api, APIKey: docsapi.StaticKey(key)}))
 	prompts, ids := []string{"edit", "cheat", "flood", "ci", "attack " + web + "/" + project}, map[string]string{}
 	for _, prompt := range prompts {
-		job, err := service.CreateJob(ctx, siteProject, prompt)
+		job, err := service.CreateJob(ctx, siteProject, prompt, "")
 		if err != nil && strings.Contains(err.Error(), "jail") {
 			must.Do(engines.Missing{Engine: "bubblewrap that works here", Install: "apt-get install bubblewrap"})
 		}

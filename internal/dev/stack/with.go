@@ -15,8 +15,8 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
-// with runs a command beside temporary servers for those of DOCGAUGE_SINKS that need one and
-// have no DSN, and sets DOCGAUGE_CLICKHOUSE_DSN and DOCGAUGE_POSTGRES_DSN for it:
+// with runs a command beside temporary servers for the sinks of DOCGAUGE_SINKS that need a server and have no DSN,
+// and sets DOCGAUGE_CLICKHOUSE_DSN and DOCGAUGE_POSTGRES_DSN for it:
 //
 //	DOCGAUGE_SINKS=parquet,postgres go run ./internal/dev/stack with bin/docgauge demo
 //

@@ -81,7 +81,7 @@ func revision(random *rand.Rand, id string, g view.Grid, w analytics.Window, siz
 	return r
 }
 
-// paths are those of the most read pages: long ones, and some that are not plain text.
+// paths are the paths of the most read pages: long ones, and some that are not plain text.
 var paths = []string{
 	"/", "/docs/quickstart", "/docs/api/authentication", "/docs/sdk/javascript/getting-started",
 	"/blog/2026/09/agents-read-docs",

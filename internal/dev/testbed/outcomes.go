@@ -7,8 +7,8 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// Outcomes are two merges with effects of each verdict, one of no page, and a pull request whose
-// state is not known. The summary is of more merges.
+// Outcomes are two merges with effects of each verdict, a merge without pages, and a pull request whose state is not
+// known. The summary counts more merges.
 func Outcomes(project string) view.Outcomes {
 	merged, lately := Today-33, Today-12
 	link := "https://github.com/acme/docs/pull/"

@@ -85,8 +85,8 @@ func (h history) into(t *testing.T, sink sinks.Sink, err error) {
 	h.replace(t, sink)
 }
 
-// here lets code of the page read from the store: where the page has a place of its reader, the
-// code gets that of the test, and it must have it.
+// here lets code of the page read from the store: where the page has a placeholder for its reader, the code, which
+// must have it, gets the value of the test.
 func (s store) here(t *testing.T, code, page string) string {
 	t.Helper()
 	if !strings.Contains(code, page) {

@@ -393,7 +393,7 @@ func pick(row map[string]string, names ...string) (out []string) {
 	return out
 }
 
-// plainNumbers writes numbers alike: 33.0 as 33, −1,300 as -1300; and what is not known as nothing.
+// plainNumbers writes numbers alike: 33.0 as 33, −1,300 as -1300; and unknown values as nothing.
 func plainNumbers(rows [][]string) [][]string {
 	out := [][]string{}
 	for _, row := range rows {

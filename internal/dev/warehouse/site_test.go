@@ -67,7 +67,7 @@ func siteLog() (views []siteView, log string) {
 	return views, lines.String()
 }
 
-// exportFacts exports the facts of a site to dir as the page says. What the page shows is what the log has.
+// exportFacts exports the facts of a site to dir as the page says. The page and the log have the same numbers.
 func exportFacts(t *testing.T, dir string) {
 	t.Helper()
 	views, log := siteLog()

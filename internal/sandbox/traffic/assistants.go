@@ -46,7 +46,7 @@ const (
 	perNetwork        = 4   // visitors of a network
 )
 
-// agentNames are those of the synthetic site, by the agent of its events less one.
+// agentNames are the agents of the synthetic site, by the agent of its events less one.
 var agentNames = func() (all []agents.Agent) {
 	for _, a := range assistants {
 		if a.name != "" {
@@ -64,7 +64,7 @@ func agentNumber(name string) uint16 {
 	return uint16(slices.IndexFunc(agentNames, func(a agents.Agent) bool { return a.Token == name }) + 1)
 }
 
-// isCode reports whether a page is for those who write code.
+// isCode reports whether a page is for programmers.
 func isCode(path string) bool {
 	return strings.HasPrefix(path, "/sdks/") || strings.HasPrefix(path, "/api-reference/") ||
 		strings.HasPrefix(path, "/reference/")

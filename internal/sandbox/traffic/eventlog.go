@@ -262,7 +262,7 @@ func (t *logTraffic) add(e logs.Event, at time.Time, lateDays int) {
 	}
 	t.first, t.end = min(t.first, d), max(t.end, d+1)
 	second := uint32(at.Unix() - d.Time().Unix())
-	event := event{who: who, page: page, at: second, arrival: arrival(second, luck(e), lateDays), agent: agent,
+	event := event{who: who, page: page, second: second, arrival: arrival(second, luck(e), lateDays), agent: agent,
 		bytes: facts.Unsaid}
 	if e.Bytes != nil {
 		event.bytes = int32(*e.Bytes)

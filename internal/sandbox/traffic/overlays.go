@@ -115,7 +115,7 @@ func (t movingTraffic) day(d analytics.Date) []event {
 			popular := r.Float64()
 			e := event{
 				who: visitor<<1 | kind, page: uint32(popular * popular * float64(len(t.Paths()))),
-				at: r.Uint32N(daySeconds), arrival: uint32(arrives - start),
+				second: r.Uint32N(daySeconds), arrival: uint32(arrives - start),
 			}
 			e.plain()
 			day = append(day, e)
@@ -125,10 +125,9 @@ func (t movingTraffic) day(d analytics.Date) []event {
 	return day
 }
 
-// reactingTraffic is a traffic whose readers react to merges. Additional readers are twins: some
-// readers of the page have one, who reads it whenever they do, and nothing else. If there are
-// fewer, some stop reading it. Both are the same people every day, so that longer windows have
-// the same effect.
+// reactingTraffic is a traffic whose readers react to merges. Additional readers are twins: some readers of the page
+// have a twin, which reads it whenever they do, and nothing else. If there are fewer, some stop reading it. Both are
+// the same people every day, so that longer windows have the same effect.
 type reactingTraffic struct {
 	Traffic
 	change [2]float64 // by kind

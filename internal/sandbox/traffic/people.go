@@ -67,7 +67,7 @@ func (w *Website) isForged(visitor uint32) bool { return chance(w.seed, 1, uint6
 func (s *Synthetic) complete(e *event, d analytics.Date, isFirst bool) {
 	visitor := e.who >> 1
 	luck := func(what uint64) float64 {
-		return chance(s.seed, what, uint64(visitor), uint64(d), uint64(e.at)<<32|uint64(e.page))
+		return chance(s.seed, what, uint64(visitor), uint64(d), uint64(e.second)<<32|uint64(e.page))
 	}
 	if e.who&1 == ai {
 		if luck(2) < s.markdownShare(e) {

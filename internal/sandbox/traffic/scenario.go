@@ -17,7 +17,7 @@ var scenarioStart = analytics.NewDate(2026, 1, 1)
 
 // course decides about the days of a site in a scenario.
 type course interface {
-	// volume is the number of sessions, in those of a usual day.
+	// volume is the number of sessions, in multiples of a usual day.
 	volume(analytics.Date) float64
 	// newcomers is the number of visitors who came before a date, in sessions of a
 	// usual day; only differences mean anything.
@@ -80,8 +80,8 @@ func (s steady) shares(analytics.Date) []float64  { return s.usual }
 
 func (steady) coding(analytics.Date) float64 { return 1 }
 
-// aiShare: most are people, some are agents, and some are both, such as a developer
-// who also lets an assistant read.
+// aiShare: most are people, some are agents, and some are both, such as developers
+// with an assistant.
 func (steady) aiShare(visitor uint32, _ analytics.Date) float64 {
 	switch kind := visitor % 20; {
 	case kind < 12:

@@ -128,7 +128,7 @@ func (s *Synthetic) session(events []event, d analytics.Date, shares []float64, 
 			kind = ai
 		}
 		page := min(uint32(sort.SearchFloat64s(shares, r.Float64())), uint32(len(s.Pages)-1))
-		e := event{who: visitor<<1 | kind, page: page, at: at, arrival: arrival(at, r.Uint32(), s.lateDays)}
+		e := event{who: visitor<<1 | kind, page: page, second: at, arrival: arrival(at, r.Uint32(), s.lateDays)}
 		if kind == ai {
 			e.agent = assistantOf(visitor, s.Pages[page], s.course.coding(d))
 		}
@@ -148,7 +148,7 @@ func (s *Synthetic) beside(d analytics.Date) (events []event) {
 	r := rand.New(rand.NewChaCha8(sha256.Sum256(append(seed[:], "beside"...))))
 	add := func(visitor, page uint32, agent uint16) {
 		at := r.Uint32N(daySeconds)
-		e := event{who: visitor<<1 | ai, page: page, agent: agent, at: at, arrival: arrival(at, r.Uint32(), s.lateDays)}
+		e := event{who: visitor<<1 | ai, page: page, agent: agent, second: at, arrival: arrival(at, r.Uint32(), s.lateDays)}
 		s.complete(&e, d, true)
 		events = append(events, e)
 	}

@@ -20,8 +20,8 @@ type Visitors struct {
 	Rows   []analytics.Row
 }
 
-// CountVisitors counts the distinct visitors of t in w among the events that arrived up
-// to horizon. Unconfirmed people count if humans says that whoever claims to be human does.
+// CountVisitors counts the distinct visitors of t in w among the events that arrived up to horizon. Unconfirmed
+// people count unless humans is [analytics.Confirmed].
 func CountVisitors(t Traffic, w Interval, horizon int64, humans analytics.Humans) Visitors {
 	var counter facts.Counter
 	counts := func(event) bool { return true }
@@ -70,7 +70,7 @@ func eachEvent(t Traffic, w Interval, horizon int64, day func(analytics.Date) []
 	for d := first; d < end; d++ {
 		start := d.Time().Unix()
 		for _, e := range day(d) {
-			at := start + int64(e.at)
+			at := start + int64(e.second)
 			if at >= w.From && at < w.To && start+int64(e.arrival) <= horizon {
 				do(e)
 			}
@@ -169,7 +169,7 @@ func CountSources(t Traffic, w Interval, horizon int64) Sources {
 	return Sources{whole.rows(set, analytics.SourceRow.Compare), pages.rows(set, analytics.SourceRow.Compare)}
 }
 
-// rowCounter counts the readers of rows, which have no numbers but those of their requests.
+// rowCounter counts the readers of rows, which have no numbers except their requests.
 type rowCounter[R comparable] struct {
 	part    map[R]int
 	counted []R // by part
@@ -204,7 +204,7 @@ type Views struct {
 	Rows   []analytics.ViewRow
 }
 
-// CountViews counts the views of t; people are always those who claim to be.
+// CountViews counts the views of t; all visitors that claim to be people count as people.
 func CountViews(t Traffic, w Interval, horizon int64) (all Views) {
 	pages := make([]analytics.ViewRow, len(t.Paths()))
 	eachEvent(t, w, horizon, t.day, func(e event) {

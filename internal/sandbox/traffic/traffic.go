@@ -1,6 +1,6 @@
 // Package traffic makes up the readers of a documentation site, or reads them from an event log, and counts them
 // exactly: the events of a day are made when they are first asked for, overlays add latecomers, drift and the effects of
-// merges, and an answer counts distinct visitors. Some who claim to be people are programs, which never show evidence of
+// merges, and an answer counts distinct visitors. Some that claim to be people are programs, which never show evidence of
 // a browser; most people do on most days. It knows nothing of requests, keys or jobs.
 package traffic
 
@@ -18,8 +18,8 @@ type event struct {
 	who uint32
 	// page is an index into the paths of the traffic.
 	page uint32
-	// at is the second of the day.
-	at uint32
+	// second is the second of the day.
+	second uint32
 	// arrival is in seconds after the beginning of the day of the event.
 	arrival uint32
 	// agent is an index into the agents of the traffic, plus 1; 0 for none.

@@ -231,6 +231,8 @@ const (
 	MaxPrompt = 64 << 10
 	// MaxBody lets every byte of a prompt be written as \u00XX, and leaves space for more fields.
 	MaxBody = 6*MaxPrompt + 4<<10
+	// titleHeader has the title of a new job's pull request, encoded by RFC 2047; it may be missing.
+	titleHeader = "Docgauge-Title"
 )
 
 // job is POST /v2/agent/{project}/job and /v2/agent/{project}/job/{id}/message, and GET /v2/agent/{project}/job/{id}.
@@ -249,7 +251,11 @@ func (s *Service) job(c *Call) (any, error) {
 	if id != "" {
 		return s.Jobs.Message(c, id, prompt)
 	}
-	return s.Jobs.Create(c, prompt)
+	title, err := new(mime.WordDecoder).DecodeHeader(c.Header.Get(titleHeader))
+	if err != nil {
+		title = "" // a job is worth more than its title
+	}
+	return s.Jobs.Create(c, prompt, title)
 }
 
 // errNoJobs has a status that tells clients that the prompt was not taken: after a 501 they could

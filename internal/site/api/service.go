@@ -49,7 +49,7 @@ type Reporter func(*Call, Query) (any, error)
 
 // agentJobs runs agent jobs of the project of a call. What it returns is shown as JSON.
 type agentJobs interface {
-	Create(c *Call, prompt string) (any, error)
+	Create(c *Call, prompt, title string) (any, error)
 	Message(c *Call, id, prompt string) (any, error)
 	Get(c *Call, id string) (any, error)
 }

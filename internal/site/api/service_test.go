@@ -116,7 +116,7 @@ func TestRefused(t *testing.T) {
 // failing fails in every call.
 type failing struct{ err error }
 
-func (f failing) Create(*Call, string) (any, error)          { return nil, f.err }
+func (f failing) Create(*Call, string, string) (any, error)  { return nil, f.err }
 func (f failing) Message(*Call, string, string) (any, error) { return nil, f.err }
 func (f failing) Get(*Call, string) (any, error)             { return nil, f.err }
 

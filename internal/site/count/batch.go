@@ -34,6 +34,8 @@ type Batch struct {
 	asked   []negotiated
 	clients []*matchedAgent // of each view, if user agents are counted
 	prints  []print         // of the views that Repeats compares
+	// views and shownBy have the memory of what counts in shards.
+	views, shownBy []int32
 }
 
 // freeBatches have the memory of batches that have been counted, which is used again.
@@ -41,14 +43,16 @@ var freeBatches sync.Pool
 
 // Free gives the memory of views and evidence back.
 func (b *Batch) Free() {
-	freeBatches.Put(&Batch{Views: b.Views[:0], Shown: b.Shown[:0], proofs: b.proofs[:0]})
+	freeBatches.Put(&Batch{Views: b.Views[:0], Shown: b.Shown[:0], proofs: b.proofs[:0], prints: b.prints[:0],
+		views: b.views, shownBy: b.shownBy})
 }
 
 // Batch reads the lines of a chunk.
 func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 	b := Batch{Lines: c.TooLong, LeftOut: map[Reason]int{}}
 	if free, ok := freeBatches.Get().(*Batch); ok {
-		b.Views, v.shown, v.proofs = free.Views, free.Shown, free.proofs
+		b.Views, v.shown, v.proofs, b.prints = free.Views, free.Shown, free.proofs, free.prints
+		b.views, b.shownBy = free.views, free.shownBy
 	}
 	if c.TooLong > 0 {
 		b.LeftOut[Unparsed] = c.TooLong
@@ -92,7 +96,7 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 		}
 		b.Views = append(b.Views, v.current)
 		if v.Repeats != nil {
-			v.Repeats.sample(&b, &v.current, l.Time)
+			v.Repeats.sample(&b, &v.current, v.page, l.Time)
 		}
 		if v.byUserAgent {
 			b.clients = append(b.clients, v.last)

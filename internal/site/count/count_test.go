@@ -422,6 +422,18 @@ func TestReaders(t *testing.T) {
 	for i := range many {
 		many[i] = hit(fmt.Sprintf("198.18.%d.%d", i/250, i%250), "/a", firefox)
 	}
+	linked := slices.Clone(many)
+	for i := range linked[:1500] {
+		linked[i] = strings.Replace(linked[i], `"-"`, `"https://www.Docs.example:8443/b"`, 1)
+	}
+	linked[0] = hit("198.18.0.1", "/a.css", firefox)
+	for _, hosts := range [][]string{nil, {"docs.example"}} {
+		r := counted(t, rulesOf(t, Settings{Hosts: hosts}), Options{BySource: true}, linked...)
+		said := strings.Join(r.Warnings, " ")
+		if (hosts == nil) != strings.Contains(said, "DOCGAUGE_SITE_HOSTS=docs.example,") || (hosts != nil) != (said == "") {
+			t.Errorf("hosts %q: %q", hosts, said)
+		}
+	}
 	many[0] = hit("198.18.0.1", "/a.css", firefox)
 	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 0 {
 		t.Error(r.Warnings)

@@ -51,9 +51,7 @@ type crowd struct {
 // add counts a view by a browser, of which hash is one byte of a hash.
 func (c *crowd) add(addr netip.Addr, hash byte) {
 	b := addr.As16()
-	h := (binary.BigEndian.Uint64(b[:])*31 + binary.BigEndian.Uint64(b[8:])) * 0x9E3779B97F4A7C15
-	h = (h ^ h>>32) * 0xBF58476D1CE4E5B9
-	at := int(h >> 52)
+	at := slotOf(b)
 	slot := &c.slots[at]
 	if slot.views++; slot.views == 1 {
 		c.used = append(c.used, at)
@@ -68,6 +66,13 @@ func (c *crowd) add(addr netip.Addr, hash byte) {
 		}
 	}
 	slot.browsers |= 1 << (hash % 64)
+}
+
+// slotOf returns the slot of an address.
+func slotOf(b [16]byte) int {
+	h := (binary.BigEndian.Uint64(b[:])*31 + binary.BigEndian.Uint64(b[8:])) * 0x9E3779B97F4A7C15
+	h = (h ^ h>>32) * 0xBF58476D1CE4E5B9
+	return int(h >> 52)
 }
 
 // crowdViews counts views by browsers.

@@ -84,7 +84,7 @@ func (k *kept) fail(err error) {
 }
 
 // add adds the views of a batch.
-func (k *kept) add(ctx context.Context, b Batch) error {
+func (k *kept) add(ctx context.Context, b *Batch) error {
 	k.batch.Views = append(append(k.batch.Views, b.Views...), b.Missed...)
 	k.batch.Shown = append(k.batch.Shown, b.Shown...)
 	if len(k.batch.Views)+len(k.batch.Shown) < viewsPerCommit {

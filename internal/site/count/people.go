@@ -78,18 +78,44 @@ func (p People) Evidence() string {
 	return text
 }
 
-// confirm counts the people. In the mode confirmed the other ones count nowhere from then on.
-func (c *counting) confirm() (p People) {
-	p = peopleOf(slices.Values(c.is), c.tally)
-	if c.humans == analytics.Confirmed {
-		keep := func(who facts.Who) bool { return who&1 != facts.Human || c.isConfirmed(who>>1) }
-		c.pages.Keep(keep)
-		c.days.Keep(keep)
-	}
-	return p
+// people counts the readers of the site, and the people among them.
+func (c *counting) people() (n analytics.Totals, p People) {
+	p = peopleOf(func(yield func(proof) bool) {
+		for r := range c.eachReader() {
+			human, ai := int64(r.is&isHuman/isHuman), int64(r.is&isAI/isAI)
+			if c.humans == analytics.Confirmed && !r.isConfirmed() {
+				human = 0
+			}
+			n = sum(n, analytics.Totals{Human: human, AI: ai, Total: human | ai})
+			yield(r.is)
+		}
+	}, c.tally)
+	return n, p
 }
 
-func (c *counting) isConfirmed(reader uint32) bool { return c.is[reader]&byAny != 0 }
+// eachReader goes through all readers.
+func (c *counting) eachReader() iter.Seq[*reader] {
+	return func(yield func(*reader) bool) {
+		for i := range c.shards {
+			for number := range c.shards[i].readers {
+				if !yield(&c.shards[i].readers[number]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func sum(x, y analytics.Totals) analytics.Totals {
+	return analytics.Totals{Human: x.Human + y.Human, AI: x.AI + y.AI, Total: x.Total + y.Total}
+}
+
+// dropUnconfirmed lets people without evidence count nowhere from then on.
+func (s *shard) dropUnconfirmed() {
+	keep := func(who facts.Who) bool { return who&1 != facts.Human || s.readers[who>>1].isConfirmed() }
+	s.pages.Keep(keep)
+	s.days.Keep(keep)
+}
 
 // browsers returns the people and the unnamed as agents.
 func (c *counting) browsers(negotiation func(agent int32) Negotiation) (all []agentReaders) {
@@ -102,23 +128,24 @@ func (c *counting) browsers(negotiation func(agent int32) Negotiation) (all []ag
 		unconfirmed.Audience = agents.Neither
 	}
 	unnamed := agentReaders{Agent: agents.Unnamed.Token, Class: agents.Unnamed.Class, Audience: analytics.AI,
-		sums: c.unnamed, Negotiation: negotiation(facts.Browser)}
-	for reader, is := range c.is {
-		if is&isUnnamed != 0 {
-			unnamed.Visitors++
-		}
-		if is&isPerson == 0 {
-			continue
-		}
-		row := &unconfirmed
-		if c.isConfirmed(uint32(reader)) {
-			row = &browser
-		}
-		row.Visitors++
-		if c.ByAgent {
-			row.sums.add(c.people[reader])
-		} else {
-			row.Requests += int(c.byPerson[reader])
+		Negotiation: negotiation(facts.Browser)}
+	for i := range c.shards {
+		s := &c.shards[i]
+		unnamed.add(s.unnamed)
+		for number := range s.readers {
+			r := &s.readers[number]
+			if r.is&isUnnamed != 0 {
+				unnamed.Visitors++
+			}
+			if r.is&isPerson == 0 {
+				continue
+			}
+			row := &unconfirmed
+			if r.isConfirmed() {
+				row = &browser
+			}
+			row.Visitors++
+			row.add(sums{int(r.requests), s.markdown[uint32(number)], r.bytes})
 		}
 	}
 	for _, row := range []agentReaders{browser, unconfirmed, unnamed} {
@@ -132,19 +159,22 @@ func (c *counting) browsers(negotiation func(agent int32) Negotiation) (all []ag
 // sources returns where people come from, the source with most readers first.
 func (c *counting) sources() (all []SourceReaders) {
 	rows := map[[2]int32]*SourceReaders{}
-	for v, requests := range c.visits {
-		agent, key := agents.Unconfirmed.Token, [2]int32{v.source, 0}
-		if c.isConfirmed(v.reader) {
-			agent, key[1] = agents.Browser.Token, 1
-		}
-		row := rows[key]
-		if row == nil {
-			name := c.words.sources.all[v.source]
-			row = &SourceReaders{Source: name.name, Class: name.class, Agent: agent}
-			rows[key] = row
-		}
-		row.Visitors++
-		row.Requests += requests
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.visits.each(func(reader uint32, source int32, views int) {
+			agent, key := agents.Unconfirmed.Token, [2]int32{source, 0}
+			if s.readers[reader].isConfirmed() {
+				agent, key[1] = agents.Browser.Token, 1
+			}
+			row := rows[key]
+			if row == nil {
+				name := c.words.sources.all[source]
+				row = &SourceReaders{Source: name.name, Class: name.class, Agent: agent}
+				rows[key] = row
+			}
+			row.Visitors++
+			row.Requests += views
+		})
 	}
 	for _, row := range rows {
 		all = append(all, *row)

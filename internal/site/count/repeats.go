@@ -49,10 +49,14 @@ type comparedLog struct {
 // repeat is a view in one log, or in two.
 type repeat struct {
 	at            int64
-	first, second int32 // second is absent if it is in one
+	first, second int32 // in order; second is absent if it is in one
 }
 
 const absent = -1
+
+// sampleBits is the number of bits of a print that say whether it is of the sample. They follow from page and time, so
+// that the sample is the same in each run; the others follow from the reader too.
+const sampleBits = 20
 
 // print is a view of the sample, in a few bytes.
 type print struct {
@@ -70,40 +74,52 @@ func NewRecentRepeats() *Repeats {
 	return r
 }
 
-// sample adds a view to a batch if it is one of the sample.
-func (r *Repeats) sample(b *Batch, v *view, at int64) {
+// sample adds a view to a batch if it is one of the sample. page is the hash of its page.
+func (r *Repeats) sample(b *Batch, v *view, page uint64, at int64) {
 	if v.Kind != facts.Human && v.Kind != facts.AI {
 		return
 	}
-	const a, c = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
-	hash := v.Readers[0] ^ uint64(at)*a ^ uint64(v.Page)*c ^ uint64(v.Project)<<32
-	hash = (hash ^ hash>>32) * a
-	if hash ^= hash >> 29; hash&r.mask.Load() == 0 {
-		b.prints = append(b.prints, print{hash, at})
+	const odd = 0x9e3779b97f4a7c15
+	hash := (page ^ uint64(at)*odd ^ uint64(v.Project)<<32) * odd
+	if hash ^= hash >> 32; hash&r.mask.Load() == 0 {
+		b.prints = append(b.prints, print{hash ^ v.Readers[0]>>sampleBits<<sampleBits, at})
 	}
 }
 
-// Add compares the views of a batch with the views of other logs. It is for one goroutine at a time.
-func (r *Repeats) Add(source int, key, name string, b Batch) {
-	if len(b.prints) == 0 {
-		return
-	}
+// log returns the number of a log, and keeps its source and its name for people.
+func (r *Repeats) log(source int, key, name string) int32 {
 	log, known := r.numbers[key]
 	if !known {
 		log = int32(len(r.logs))
 		r.numbers[key], r.logs = log, append(r.logs, comparedLog{})
 	}
 	r.logs[log] = comparedLog{source, name}
+	return log
+}
+
+// Add compares the views of a batch with the views of other logs. It is for one goroutine at a time.
+func (r *Repeats) Add(source int, key, name string, b Batch) {
+	if len(b.prints) > 0 {
+		r.add(r.log(source, key, name), &b)
+	}
+}
+
+// add compares the views of a batch of a log. Of several logs with the same view the first two count.
+func (r *Repeats) add(log int32, b *Batch) {
 	for _, p := range b.prints {
 		r.newest = max(r.newest, p.at)
 		one, known := r.seen[p.hash]
 		switch {
 		case !known:
 			one = repeat{p.at, log, absent}
-		case one.first == log || one.second != absent:
+		case log == one.first || log == one.second:
 			continue
-		default:
+		case log < one.first:
+			one.first, one.second = log, one.first
+		case one.second == absent || log < one.second:
 			one.second = log
+		default:
+			continue
 		}
 		if p.hash&r.mask.Load() == 0 {
 			r.seen[p.hash] = one
@@ -117,10 +133,14 @@ func (r *Repeats) Add(source int, key, name string, b Batch) {
 // isRecent reports whether a view is compared still.
 func (r *Repeats) isRecent(one repeat) bool { return r.recent == 0 || one.at >= r.newest-r.recent }
 
-// shrink makes the sample smaller.
+// shrink makes the sample smaller. If views of all times count, the order in which they came changes nothing.
 func (r *Repeats) shrink() {
 	maps.DeleteFunc(r.seen, func(_ uint64, one repeat) bool { return !r.isRecent(one) })
-	for len(r.seen) > maxPrints/2 {
+	most := maxPrints
+	if r.recent > 0 {
+		most /= 2 // else a few that are no longer recent would make room again and again
+	}
+	for len(r.seen) > most && r.mask.Load() < 1<<sampleBits-1 {
 		mask := r.mask.Load()<<1 | 1
 		r.mask.Store(mask)
 		maps.DeleteFunc(r.seen, func(hash uint64, _ repeat) bool { return hash&mask != 0 })

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
@@ -96,9 +94,15 @@ type sums struct {
 
 func (s *sums) add(other sums) {
 	s.Requests, s.Markdown = s.Requests+other.Requests, s.Markdown+other.Markdown
-	if s.Bytes += other.Bytes; s.Bytes < other.Bytes || other.Bytes < 0 { // one of the two was negative
-		s.Bytes = facts.Unsaid
+	s.Bytes = addBytes(s.Bytes, other.Bytes)
+}
+
+// addBytes adds the bytes of two requests, which may be unsaid.
+func addBytes(x, y int64) int64 {
+	if x < 0 || y < 0 {
+		return facts.Unsaid
 	}
+	return x + y
 }
 
 func sumsOf(v *view) sums {
@@ -144,14 +148,14 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 
 // newCounting returns a counting whose viewers do not know readers yet.
 func (r *Rules) newCounting(o Options) *counting {
-	c := &counting{Rules: r, Options: o, words: NewVocabulary(), readers: map[[2]uint64]uint32{},
-		dateOf: map[analytics.Date]int{}, repeats: NewRepeats(), leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
-		visits:     map[personSource]int{},
-		userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}}, from: math.MaxInt32, to: math.MinInt32}
+	c := &counting{Rules: r, Options: o, words: NewVocabulary(), repeats: NewRepeats(), leftOut: map[Reason]int{},
+		asked: map[[2]uint64]askedReader{}, userAgents: userAgentCounts{counts: map[string]*UserAgentReaders{}},
+		from: math.MaxInt32, to: math.MinInt32}
 	from, to := c.bounds()
+	c.shards = newShards(runtime.GOMAXPROCS(0))
 	for range runtime.GOMAXPROCS(0) {
 		v := NewViewer(r, c.words, from, to)
-		v.byUserAgent, v.busiest, v.byProof, v.Sources = o.ByUserAgent, newBusiest(), true, o.BySource
+		v.byUserAgent, v.busiest, v.byProof, v.Sources = o.ByUserAgent, new(busiest), true, o.BySource
 		if o.From != nil {
 			v.ShownFrom = o.From.Time().AddDate(0, 0, 1-o.From.Time().Day()).Unix()
 		}
@@ -159,60 +163,6 @@ func (r *Rules) newCounting(o Options) *counting {
 		c.viewers = append(c.viewers, v)
 	}
 	return c
-}
-
-// readAll reads the logs, and returns their files.
-func (c *counting) readAll(ctx context.Context, names []string) (paths []string, err error) {
-	paths, err = filesOf(names)
-	if err != nil {
-		return nil, err
-	}
-	if len(paths) > 1 {
-		for _, v := range c.viewers {
-			v.Repeats = c.repeats
-		}
-	}
-	for i, path := range paths {
-		if slices.Contains(paths[:i], path) {
-			return nil, fmt.Errorf("%s: is named twice; its lines would count twice", path)
-		}
-		err := c.read(ctx, i, path)
-		if errors.Is(err, logs.ErrUnknown) {
-			c.unknown = append(c.unknown, path)
-		} else if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if len(c.unknown) > 0 && len(c.unknown) == len(paths) {
-		return nil, fmt.Errorf("%s: %w", c.unknown[0], c.Rules.unknown(c.tally))
-	}
-	return paths, nil
-}
-
-// filesOf returns the files that are named, and those of directories that are.
-func filesOf(names []string) (paths []string, err error) {
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if name == "-" || err != nil || !info.IsDir() { // open says what is wrong
-			paths = append(paths, name)
-			continue
-		}
-		entries, err := os.ReadDir(name)
-		if err != nil {
-			return nil, err
-		}
-		before := len(paths)
-		for _, entry := range entries {
-			path := filepath.Join(name, entry.Name())
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && entry.Name()[0] != '.' {
-				paths = append(paths, path)
-			}
-		}
-		if len(paths) == before {
-			return nil, fmt.Errorf("%s: is a directory without a file: name the logs", name)
-		}
-	}
-	return paths, nil
 }
 
 // counting is the state of one Count.
@@ -223,25 +173,18 @@ type counting struct {
 	viewers []*Viewer
 	project int32
 
-	readers    map[[2]uint64]uint32
-	pages      facts.Counter
-	days       facts.Counter
-	dates      []analytics.Date // by part of days
-	dateOf     map[analytics.Date]int
-	visitors   []int   // by agent
-	requests   []sums  // by agent
-	is         []proof // by reader: isPerson, isUnnamed, and its proofs
-	byPerson   []int32 // views by people, by reader
-	people     []sums  // by reader, with Options.ByAgent
-	unnamed    sums
-	visits     map[personSource]int // requests
+	shards []shard
+	turn   atomic.Uint32 // of the shard that the next batch begins with
+
+	mu sync.Mutex // of what follows, while logs are read
+
 	userAgents userAgentCounts
 	leftOut    map[Reason]int
 	lines      int
-	views, ai  int
+	views      int
 	from, to   analytics.Date
 	bad        *BadLine
-	badLog     int
+	logs       []readLog
 	unknown    []string // logs without a line of a known format
 	tally      Tally
 	repeats    *Repeats
@@ -250,89 +193,6 @@ type counting struct {
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
 	asked map[[2]uint64]askedReader
-}
-
-// What a reader is, beside its proofs.
-const (
-	isViewer  = 0x20 // it has a view
-	isPerson  = 0x40 // it has a view by a browser that counts as human
-	isUnnamed = 0x80 // it has a view of Markdown by what calls itself a browser
-)
-
-// personSource is a person and a source of its views.
-type personSource struct {
-	reader uint32
-	source int32
-}
-
-// read counts one log. Chunks are parsed in parallel, and counted one after the other. It counts nothing of a log in no
-// known format.
-func (c *counting) read(ctx context.Context, i int, path string) error {
-	in, err := open(path, c.Stdin)
-	if err != nil {
-		return err
-	}
-	defer in.Close() //nolint:errcheck // it was only read
-	text, err := logs.Decompress(in)
-	if err != nil {
-		return err
-	}
-	chunks := make(chan logs.Lines)
-	batches := make(chan Batch, runtime.GOMAXPROCS(0))
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	group, gctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(chunks)
-		return logs.ReadLines(text, logs.Part{First: 1}, func(chunk logs.Lines) error {
-			select {
-			case chunks <- chunk:
-				return nil
-			case <-gctx.Done():
-				return context.Cause(gctx)
-			}
-		})
-	})
-	workers, _ := errgroup.WithContext(gctx)
-	for _, v := range c.viewers {
-		p := c.Parser()
-		workers.Go(func() error {
-			for chunk := range chunks {
-				b := v.Batch(p, chunk)
-				chunk.Free()
-				select {
-				case batches <- b:
-				case <-gctx.Done():
-					return nil
-				}
-			}
-			return nil
-		})
-	}
-	group.Go(func() error {
-		defer close(batches)
-		return workers.Wait()
-	})
-	lines, unparsed, bad, badLog := c.lines, c.leftOut[Unparsed], c.bad, c.badLog
-	var failed error
-	for b := range batches {
-		if failed == nil {
-			failed = c.add(ctx, i, b)
-			c.repeats.Add(i, path, path, b)
-		}
-		b.Free()
-		if failed != nil {
-			stop(failed)
-		}
-	}
-	if err := cmp.Or(group.Wait(), failed); err != nil {
-		return err
-	}
-	if n := c.lines - lines; n > 0 && n == c.leftOut[Unparsed]-unparsed {
-		c.lines, c.leftOut[Unparsed], c.bad, c.badLog = lines, unparsed, bad, badLog
-		return logs.ErrUnknown
-	}
-	return nil
 }
 
 // bounds returns the Unix seconds that are counted.
@@ -347,159 +207,48 @@ func (c *counting) bounds() (from, to int64) {
 	return from, to
 }
 
-// open opens a log.
-func open(path string, stdin io.Reader) (io.ReadCloser, error) {
-	if path == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil { // not of a pipe that a shell made for <(…)
-		if info, err := os.Lstat(real); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-			return nil, errors.New("is a named pipe, which may never end; pipe the lines to -")
-		}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		if e, ok := errors.AsType[*os.PathError](err); ok {
-			err = e.Err // the caller names the path
-		}
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || info.IsDir() {
-		return nil, errors.Join(cmp.Or(err, errors.New("is a directory; name the logs in it")), f.Close())
-	}
-	return f, nil
-}
-
-// add counts the lines of a batch of a log, and its views or where they are kept.
-func (c *counting) add(ctx context.Context, log int, b Batch) error {
-	c.lines += b.Lines
-	c.newest = max(c.newest, b.Newest)
-	c.tally.Add(b.Tally)
-	for why, n := range b.LeftOut {
-		c.leftOut[why] += n
-	}
-	if b.Bad != nil && (c.bad == nil || c.badLog == log && b.Bad.Line < c.bad.Line) {
-		c.bad, c.badLog = b.Bad, log
-	}
-	if c.kept != nil {
-		for i := range b.Views {
-			c.from, c.to = min(c.from, b.Views[i].Day), max(c.to, b.Views[i].Day+1)
-		}
-		c.views += len(b.Views)
-		return c.kept.add(ctx, b)
-	}
-	c.count(b)
-	return nil
-}
-
-// count counts the views of a batch.
-func (c *counting) count(b Batch) {
-	for _, n := range b.asked {
-		if n.view.Project == c.project {
-			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
-		}
-	}
-	for i := range b.Views {
-		v := &b.Views[i]
-		if v.Project != c.project {
-			c.leftOut[Foreign]++
-			continue
-		}
-		c.views++
-		c.from, c.to = min(c.from, v.Day), max(c.to, v.Day+1)
-		reader := c.reader(v.Readers)
-		known := c.is[reader]&isViewer != 0
-		c.is[reader] |= isViewer
-		if b.clients != nil {
-			c.userAgents.add(b.clients[i].text, b.clients[i].agent, !known)
-		}
-		switch {
-		case v.Agent >= 0:
-			for int(v.Agent) >= len(c.requests) {
-				c.requests, c.visitors = append(c.requests, sums{}), append(c.visitors, 0)
-			}
-			c.requests[v.Agent].add(sumsOf(v))
-			if !known { // a reader has one user agent
-				c.visitors[v.Agent]++
-			}
-		case v.Kind == facts.Human:
-			c.is[reader] |= isPerson
-			c.addPerson(reader, v)
-		default:
-			c.is[reader] |= isUnnamed
-			c.unnamed.add(sumsOf(v))
-		}
-		if v.Kind == facts.Neither {
-			continue
-		}
-		if v.Kind == facts.AI {
-			c.ai++
-		}
-		who := reader<<1 | uint32(v.Kind)
-		c.pages.Add(who, int(v.Page))
-		if c.ByDay {
-			c.addDay(who, v.Day)
-		}
-	}
-	for i, s := range b.Shown {
-		if s.Project == c.project {
-			c.is[c.reader(s.Readers)] |= b.proofs[i]
-		}
-	}
-}
-
-// reader returns the number of a reader.
-func (c *counting) reader(id [2]uint64) uint32 {
-	number, known := c.readers[id]
-	if !known {
-		number = uint32(len(c.is))
-		c.readers[id], c.is, c.byPerson = number, append(c.is, 0), append(c.byPerson, 0)
-	}
-	return number
-}
-
-// addPerson counts a view by a person.
-func (c *counting) addPerson(reader uint32, v *view) {
-	c.byPerson[reader]++
-	if c.ByAgent {
-		if n := len(c.is); n > len(c.people) {
-			c.people = append(c.people, make([]sums, n-len(c.people))...)
-		}
-		c.people[reader].add(sumsOf(v))
-	}
-	if c.BySource {
-		c.visits[personSource{reader, v.Referral}]++
-	}
-}
-
-func (c *counting) addDay(who facts.Who, day analytics.Date) {
-	i, known := c.dateOf[day]
-	if !known {
-		i = len(c.dates)
-		c.dateOf[day], c.dates = i, append(c.dates, day)
-	}
-	c.days.Add(who, i)
-}
-
 func (c *counting) report(paths []string) *Report {
-	confirmed := c.confirm()
+	clients, days, ai := make([]agentSums, len(c.words.agents.all)), map[analytics.Date]analytics.Totals{}, 0
+	for i := range c.shards {
+		s := &c.shards[i]
+		c.views, c.from, c.to, ai = c.views+s.views, min(c.from, s.from), max(c.to, s.to), ai+s.ai
+		if s.foreign > 0 {
+			c.leftOut[Foreign] += s.foreign
+		}
+		for agent, n := range s.agents {
+			clients[agent].visitors += n.visitors
+			clients[agent].add(n.sums)
+		}
+		if c.humans == analytics.Confirmed {
+			s.dropUnconfirmed()
+		}
+		for part, day := range s.dates {
+			days[day] = sum(days[day], s.days.Part(part))
+		}
+	}
 	r := c.reading(paths)
-	r.Totals, r.People, r.AIRequests, r.Agents = c.pages.Site(), confirmed, c.ai, []agentReaders{}
+	r.AIRequests, r.Agents = ai, []agentReaders{}
+	r.Totals, r.People = c.people()
 	names := make([]string, len(c.words.pages.all))
 	for i, page := range c.words.pages.all {
 		names[i] = page.path
 	}
-	r.Pages = append([]analytics.Row{}, c.pages.Rows(names)...)
+	r.Pages = append([]analytics.Row{}, facts.Rows(names, func(page int) (n analytics.Totals) {
+		for i := range c.shards {
+			n = sum(n, c.shards[i].pages.Part(page))
+		}
+		return n
+	})...)
 	negotiation := c.negotiation()
 	r.Negotiation = negotiation(wholeSite)
-	for i, n := range c.requests {
+	for i, n := range clients {
 		if n.Requests == 0 { // its lines are of other days
 			continue
 		}
 		a := c.words.agents.all[i]
 		r.Agents = append(r.Agents, agentReaders{a.token, a.class,
 			agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
-			c.visitors[i], n, negotiation(int32(i))})
+			n.visitors, n.sums, negotiation(int32(i))})
 	}
 	people := c.browsers(negotiation)
 	r.Classes = classes(slices.Concat(r.Agents, people))
@@ -516,8 +265,8 @@ func (c *counting) report(paths []string) *Report {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("there are more than %d user agents: those with few requests are "+
 			"not listed, or with too few", maxUserAgents))
 	}
-	for i, day := range c.dates {
-		r.Days = append(r.Days, dayTotals{day, c.days.Part(i)})
+	for day, n := range days {
+		r.Days = append(r.Days, dayTotals{day, n})
 	}
 	slices.SortFunc(r.Days, func(x, y dayTotals) int { return cmp.Compare(x.Day, y.Day) })
 	return r
@@ -536,9 +285,6 @@ func (c *counting) reading(paths []string) *Report {
 	if c.To != nil {
 		r.To, r.From = *c.To, min(r.From, *c.To)
 	}
-	if c.bad != nil {
-		c.bad.Source = paths[c.badLog]
-	}
 	for _, path := range c.unknown {
 		r.Warnings = append(r.Warnings, path+": "+logs.ErrUnknown.Error()+"; it is left out")
 	}
@@ -553,12 +299,19 @@ func (c *counting) reading(paths []string) *Report {
 			r.Warnings = append(r.Warnings, f.Text)
 		}
 	}
-	var addresses []*busiest
-	for _, v := range c.viewers {
-		addresses = append(addresses, v.busiest)
-	}
-	if text := warnBusiest(addresses, c.views); text != "" && !isProxy {
+	if text := warnBusiest(c.viewers, c.views); text != "" && !isProxy {
 		r.Warnings = append(r.Warnings, text)
+	}
+	linking, visits := Linking{}, 0
+	for _, v := range c.viewers {
+		visits += v.visits
+		for host, n := range v.linking {
+			linking[host] += n
+		}
+	}
+	if host, links := linking.host(); links >= leastViews && 3*links > visits { // other sites send fewer
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the lines have no host, and most links are on %s: if that is this "+
+			"site, set DOCGAUGE_SITE_HOSTS=%[1]s, or visits from its own pages are of source other", host))
 	}
 	for _, l := range c.ranges.Stale() {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify "+

@@ -25,8 +25,8 @@ type Tried struct {
 	Lines, Parsed  int    // of the beginning of the oldest log and the end of the newest
 	Oldest, Newest time.Time
 	Hosts          map[string]int // lines by host without its port; others are no names
-	Linking        map[string]int // lines without a host by the host that their referrer names, but for known sources
-	Accept         bool           // whether a line has the header
+	Linking        Linking
+	Accept         bool // whether a line has the header
 	People         People
 	Findings       []Finding
 
@@ -45,19 +45,40 @@ func (t Tried) Scripted() bool {
 	return t.rules != nil && !t.rules.fetches && t.markdown >= fewest && t.markdown > t.other
 }
 
-// LinkedHost is the host that most links to the pages are on if the lines have no host, in lower case and without www.:
-// a site's own pages link to one another, and to their styles. It is empty if there is none.
-func (t Tried) LinkedHost() (host string) {
-	sum := 0
-	for name, n := range t.Linking {
-		if sum += n; n > t.Linking[host] || n == t.Linking[host] && name < host {
-			host = name
-		}
-	}
-	if len(t.Hosts) > 0 || 2*t.Linking[host] <= sum {
+// LinkedHost is the host that most links to the pages are on if the lines have no host; empty if there is none.
+func (t Tried) LinkedHost() string {
+	if len(t.Hosts) > 0 {
 		return ""
 	}
+	host, _ := t.Linking.host()
 	return host
+}
+
+// Linking counts lines without a host by the host that their referrer names, in lower case and without www., but for
+// known sources.
+type Linking map[string]int
+
+func (l Linking) add(referrer []byte) {
+	if from, err := url.Parse(string(referrer)); err == nil {
+		if host := strings.TrimPrefix(hostOf(from.Host), "www."); host != "" {
+			l[host]++
+		}
+	}
+}
+
+// host returns the host that most links are on, and their number: a site's own pages link to one another, and to
+// their styles.
+func (l Linking) host() (host string, links int) {
+	sum := 0
+	for name, n := range l {
+		if sum += n; n > links || n == links && name < host {
+			host, links = name, n
+		}
+	}
+	if 2*links <= sum {
+		return "", 0
+	}
+	return host, links
 }
 
 // headSize is the number of bytes at the beginning of the oldest log and at the end of the newest that Try reads.
@@ -75,7 +96,7 @@ func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Tim
 	if _, isPushed := source.Pushed(); isPushed || source.Where == "-" {
 		return t, nil
 	}
-	t.Hosts, t.Linking, t.forms, t.rules = map[string]int{}, map[string]int{}, map[string]int{}, r
+	t.Hosts, t.Linking, t.forms, t.rules = map[string]int{}, Linking{}, map[string]int{}, r
 	parser := r.Parser()
 	future := (analytics.DateOf(now()) + 2).Time().Unix()
 	t.viewer = NewViewer(r, NewVocabulary(), 0, future)
@@ -201,11 +222,8 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 			}
 			if host := hostOf(string(l.Host)); host != "" {
 				t.Hosts[host]++
-			} else if from, err := url.Parse(string(l.Referrer)); err == nil &&
-				agents.SourceOf(l.Referrer, nil, nil, nil) == agents.OtherSource {
-				if host := strings.TrimPrefix(hostOf(from.Host), "www."); host != "" {
-					t.Linking[host]++
-				}
+			} else if agents.SourceOf(l.Referrer, nil, nil, nil) == agents.OtherSource {
+				t.Linking.add(l.Referrer)
 			}
 			t.Accept = t.Accept || len(l.Accept) > 0
 			t.view(&l)

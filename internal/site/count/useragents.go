@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -35,12 +36,15 @@ type UserAgentReaders struct {
 // userAgentCounts counts user agents, in bounded memory. Frequent ones are exact; one that was dropped as rare
 // begins again at 0.
 type userAgentCounts struct {
+	mu      sync.Mutex
 	counts  map[string]*UserAgentReaders
 	dropped bool
 }
 
 func (c *userAgentCounts) add(text string, agent *agents.Agent, isNew bool) {
 	text = format.Cut(text, maxUserAgent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n, known := c.counts[text]
 	if !known {
 		if len(c.counts) >= 2*maxUserAgents {

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"hash/fnv"
 	"hash/maphash"
 	"math"
 	"net/http"
@@ -92,7 +93,10 @@ type Viewer struct {
 	clients map[string]*matchedAgent
 	accepts map[string]bool
 	sources []int32  // the numbers of sources by their index; -1: not yet known
+	linking Linking  // of the first views by people, where no setting names the site's hosts
+	visits  int      // how many these are
 	current view     // of the present line; a local variable would be on the heap
+	page    uint64   // the hash of its page
 	proxied bool     // the client of the present line is known by its proxies
 	busiest *busiest // nil where no report is made
 	crowd   *crowd
@@ -104,7 +108,8 @@ type target struct {
 	markdown bool
 	asset    bool
 	excluded bool
-	number   int32 // of the page in the only project, -1 if not yet known
+	number   int32  // of the page in the only project, -1 if not yet known
+	hash     uint64 // of the page
 }
 
 // proofTarget stands for all targets that browsers fetch by themselves to show a page.
@@ -126,7 +131,7 @@ func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, ShownFrom: from, Fixed: -1, Several: len(r.projects) > 0,
 		Future:  math.MaxInt64,
 		targets: map[string]*target{}, clients: map[string]*matchedAgent{}, accepts: map[string]bool{},
-		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources()))}
+		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources())), linking: Linking{}}
 }
 
 // cached returns the value of a key, which it computes if the cache lacks it.
@@ -181,6 +186,7 @@ func (v *Viewer) view(l *logs.Line) Reason {
 	if v.isAgain(l, false) {
 		return Again
 	}
+	v.page = t.hash
 	var client netip.Addr
 	if isEvent {
 		why = v.event(l, out)
@@ -203,6 +209,13 @@ func (v *Viewer) view(l *logs.Line) Reason {
 		}
 	}
 	return ""
+}
+
+// hashOf is the same in each run.
+func hashOf(page string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(page)) // never fails
+	return h.Sum64()
 }
 
 // newView returns a view with what a line says by itself.
@@ -254,7 +267,7 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t *target, why Reason) {
 		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
 			page = cmp.Or(folder, "/")
 		}
-		return &target{page: page, markdown: markdown,
+		return &target{page: page, markdown: markdown, hash: hashOf(page),
 			asset: v.assets.haveFolder(text), excluded: v.exclude.havePath([]byte(text), page), number: -1}
 	})
 	if t.asset {
@@ -386,9 +399,17 @@ func (v *Viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	return client, why
 }
 
+// maxVisits is the number of views by people whose referrers a viewer searches for the host of the site.
+const maxVisits = 10_000
+
 // source returns the number of the source of a visit.
 func (v *Viewer) source(l *logs.Line) int32 {
 	s := agents.SourceOf(l.Referrer, l.Target, v.own, l.Host)
+	if len(l.Host) == 0 && len(v.own) == 0 && v.visits < maxVisits {
+		if v.visits++; s == agents.OtherSource {
+			v.linking.add(l.Referrer)
+		}
+	}
 	number := &v.sources[s.Index]
 	if *number < 0 {
 		*number = v.words.sources.number(sourceName{s.Name, s.Class}, nil)

@@ -48,73 +48,99 @@ func (r *readerSet) Add(who Who) bool {
 	return true
 }
 
-// Counter counts the unique readers of a site and of parts of it, its pages or its days, in memory: people and AI
-// apart and together. Memory grows with the readers and with the parts that each has read, not with the views.
-// The zero Counter has no part.
+// Counter counts the unique readers of a site and of its parts. The zero Counter has no part.
 type Counter struct {
-	site, scratch readerSet
-	parts         [][]Who // the readers of each part, some of them more than once
+	site  readerSet
+	parts Parts
 }
 
-// fewest is the number of views from which on those that count nothing are dropped.
-const fewest = 256
-
-// Add counts a view of part i. Parts are numbered densely, from 0.
+// Add counts a view of part i.
 func (c *Counter) Add(who Who, i int) {
 	c.site.Add(who)
-	for len(c.parts) <= i {
-		c.parts = append(c.parts, nil)
-	}
-	readers := c.parts[i]
-	if n := len(readers); n == cap(readers) && n >= fewest {
-		if readers = c.distinct(readers); len(readers) > n/2 {
-			readers = slices.Grow(readers, n/2)
-		}
-	}
-	c.parts[i] = append(readers, who)
-}
-
-// distinct returns each of the readers once, in place.
-func (c *Counter) distinct(readers []Who) []Who {
-	c.scratch.clear()
-	return slices.DeleteFunc(readers, func(who Who) bool { return !c.scratch.Add(who) })
+	c.parts.Add(who, i)
 }
 
 // Site returns the readers of the whole site.
 func (c *Counter) Site() analytics.Totals { return c.site.Totals() }
 
 // Part returns the readers of part i.
-func (c *Counter) Part(i int) analytics.Totals {
-	if i >= len(c.parts) {
-		return analytics.Totals{}
+func (c *Counter) Part(i int) analytics.Totals { return c.parts.Part(i) }
+
+// Rows returns the parts that have readers, by total from the largest, then by path.
+func (c *Counter) Rows(paths []string) []analytics.Row { return Rows(paths, c.parts.Part) }
+
+// Parts counts the unique readers of parts of a site, its pages or its days, in memory: people and AI apart and
+// together. Memory grows with the readers that each part has, not with the views. The zero Parts has no part.
+type Parts struct {
+	readers [][]Who  // of each part, some of them more than once
+	marks   []uint64 // a bit each Who; all 0 but in distinct
+	last    Who
+}
+
+// fewest is the number of views from which on those that count nothing are dropped.
+const fewest = 256
+
+// Add counts a view of part i. Parts are numbered densely, from 0.
+func (p *Parts) Add(who Who, i int) {
+	for len(p.readers) <= i {
+		p.readers = append(p.readers, nil)
 	}
-	c.parts[i] = c.distinct(c.parts[i])
-	return c.scratch.Totals()
+	p.last = max(p.last, who)
+	readers := p.readers[i]
+	if n := len(readers); n == cap(readers) && n >= fewest {
+		if readers, _ = p.distinct(readers); len(readers) > n/2 {
+			readers = slices.Grow(readers, n/2)
+		}
+	}
+	p.readers[i] = append(readers, who)
+}
+
+// distinct returns each of the readers once, in place, and their number.
+func (p *Parts) distinct(readers []Who) (each []Who, n analytics.Totals) {
+	if words := int(p.last/64) + 1; len(p.marks) < words {
+		p.marks = append(p.marks, make([]uint64, words-len(p.marks))...)
+	}
+	each = slices.DeleteFunc(readers, func(who Who) bool {
+		word, bit := &p.marks[who/64], uint64(1)<<(who%64)
+		switch {
+		case *word&bit != 0:
+			return true
+		case *word&(3<<(who%64&^1)) == 0:
+			n.Total++
+		}
+		if *word |= bit; who&1 == AI {
+			n.AI++
+		} else {
+			n.Human++
+		}
+		return false
+	})
+	for _, who := range each {
+		p.marks[who/64] = 0
+	}
+	return each, n
+}
+
+// Part returns the readers of part i.
+func (p *Parts) Part(i int) (n analytics.Totals) {
+	if i < len(p.readers) {
+		p.readers[i], n = p.distinct(p.readers[i])
+	}
+	return n
 }
 
 // Keep drops the readers that keep refuses.
-func (c *Counter) Keep(keep func(Who) bool) {
-	drop := func(who Who) bool { return !keep(who) }
-	var site readerSet
-	for reader, mark := range c.site.marks {
-		for kind := range Who(2) {
-			if who := Who(reader)<<1 | kind; mark&(1<<kind) != 0 && keep(who) {
-				site.Add(who)
-			}
-		}
-	}
-	c.site = site
-	for i := range c.parts {
-		c.parts[i] = slices.DeleteFunc(c.parts[i], drop)
+func (p *Parts) Keep(keep func(Who) bool) {
+	for i := range p.readers {
+		p.readers[i] = slices.DeleteFunc(p.readers[i], func(who Who) bool { return !keep(who) })
 	}
 }
 
 // Rows returns the parts that have readers, by total from the largest, then by path.
-func (c *Counter) Rows(paths []string) (rows []analytics.Row) {
-	for i := range min(len(paths), len(c.parts)) {
-		if n := c.Part(i); n.Total > 0 {
-			rows = append(rows, analytics.Row{Path: paths[i], Totals: analytics.Totals{Human: n.Human, AI: n.AI,
-				Total: n.Total}})
+func Rows(paths []string, part func(i int) analytics.Totals) (rows []analytics.Row) {
+	for i, path := range paths {
+		if n := part(i); n.Total > 0 {
+			rows = append(rows, analytics.Row{Path: path, Totals: n})
 		}
 	}
 	slices.SortFunc(rows, analytics.ByVisitors)

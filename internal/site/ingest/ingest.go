@@ -56,7 +56,7 @@ type Taken struct {
 	Lines    int `json:"lines"`
 	Views    int `json:"views"`
 	Unparsed int `json:"unparsed"`
-	// Again: it was taken before, and counts once.
+	// Again: it has lines without ids, was taken before, and counts once. Lines that have ids are no views again.
 	Again bool `json:"again"`
 }
 

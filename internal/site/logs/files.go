@@ -69,11 +69,13 @@ type owner struct {
 func (p *poll) list() (found [][]*candidate, problems []error) {
 	found, problems = make([][]*candidate, len(p.sources)), make([]error, len(p.sources))
 	dirs := map[string]map[string]owner{} // the live logs in each directory
+	p.changed = map[string]time.Time{}
 	for _, isGlob := range []bool{false, true} {
 		for i, s := range p.sources {
 			if !s.IsFile() || strings.ContainsAny(s.Where, "*?[") != isGlob {
 				continue
 			}
+			p.watch(s.path())
 			paths := []string{s.Where}
 			if isGlob {
 				paths, _ = filepath.Glob(s.Where) // the pattern was checked
@@ -117,6 +119,37 @@ func (p *poll) list() (found [][]*candidate, problems []error) {
 		}
 	}
 	return found, problems
+}
+
+// watch notes when the directories last changed whose files a path or a glob names.
+func (p *poll) watch(path string) {
+	dir := filepath.Dir(path)
+	all := []string{dir}
+	if strings.ContainsAny(dir, "*?[") {
+		all, _ = filepath.Glob(dir) // the pattern was checked
+		p.watch(dir)
+	}
+	for _, dir := range all {
+		p.changed[dir] = changeOf(dir)
+	}
+}
+
+// hasChanged reports whether a file was made, renamed or deleted in one of the directories.
+func (p *poll) hasChanged() bool {
+	for dir, at := range p.changed {
+		if !changeOf(dir).Equal(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// changeOf returns when a directory changed; zero if it is not there.
+func changeOf(dir string) (at time.Time) {
+	if info, err := os.Stat(dir); err == nil {
+		at = info.ModTime()
+	}
+	return at
 }
 
 // The forms of a rotated log's name: after the whole name, as access.log.2.gz, access.log-20261101 or access.log.bak,

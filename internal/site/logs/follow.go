@@ -126,6 +126,11 @@ const (
 	endSize = 1 << 10
 	// endSum is how many digits of a hash Ends has.
 	endSum = 6
+	// fewFiles is the number of files up to which each poll lists all. Of more it looks at this many, which changed last,
+	// and lists when a directory or one of these changed, but at most once in listPause for each file, and at least once
+	// in grace. To look at a file takes about 10 µs.
+	fewFiles  = 256
+	listPause = time.Millisecond
 )
 
 // position is what is kept of a file.
@@ -188,13 +193,21 @@ type Follower struct {
 	behind map[int]bool
 	copies map[inode]copied // files that have nothing but what others have
 
+	polledAt     time.Time            // when the last poll had read the files
+	listedAt     time.Time            // when the files were last listed; zero: they must be
+	changed      map[string]time.Time // when the directories of the logs had last changed then
+	isUrgent     bool                 // a file could not be read then, or may still be written to after it was renamed
+	recent       []*known             // the files that changed last
+	fileProblems SourceErrors         // of the last poll
+
 	freeText int64 // freeText, but in a test
+	fewFiles int   // fewFiles, but in a test
 }
 
 // NewFollower returns a Follower that goes on after positions, by key, as chunks had them. It reads nothing.
 func NewFollower(sources []Source, positions map[string][]byte, o FollowOptions) (*Follower, error) {
 	f := &Follower{sources: sources, now: o.Now, buckets: map[int]*bucket{},
-		copies: map[inode]copied{}, freeText: freeText}
+		copies: map[inode]copied{}, freeText: freeText, fewFiles: fewFiles}
 	if f.now == nil {
 		f.now = time.Now
 	}

@@ -1035,3 +1035,79 @@ func TestLastLine(t *testing.T) {
 	w.want("end", "")
 	w.want("", "")
 }
+
+// TestManyFiles: of more than fewFiles files a poll looks at those that changed last, and finds the others after a
+// pause, whatever becomes of them.
+func TestManyFiles(t *testing.T) {
+	const many = 40
+	w := newWatch(t, "cdn/*/*.log", "late/*.log")
+	name := func(i int) string { return fmt.Sprintf("cdn/%d/%02d.log", i%2, i) }
+	put := func(name, text string) {
+		w.check(os.MkdirAll(filepath.Dir(w.path(name)), 0o700))
+		w.write(name, text)
+	}
+	w.check(os.Mkdir(w.path("late"), 0o700))
+	for i := range many {
+		put(name(i), fmt.Sprintf("%02d\n", i))
+		w.check(os.Chtimes(w.path(name(i)), time.Time{}, time.Unix(int64(i), 0)))
+	}
+	w.restart()
+	w.fewFiles = 6
+	const lacks = "no such log"
+	if got, err := w.poll(); len(strings.Fields(got)) != many || !errors.Is(err, errMissing) {
+		t.Fatal(got, err)
+	}
+	poll := func(after time.Duration, want string) {
+		t.Helper()
+		w.now = w.now.Add(after - time.Minute)
+		w.want(want, lacks)
+	}
+	grow := func(i int, text string) {
+		t.Helper()
+		f, err := os.OpenFile(w.path(name(i)), os.O_APPEND|os.O_WRONLY, 0)
+		w.check(err)
+		_, err = f.WriteString(text)
+		w.check(errors.Join(err, f.Close()))
+	}
+	pause := 2 * listPause * many
+	grow(many-1, "recent\n")
+	grow(0, "old\n")
+	poll(0, "recent")   // not old
+	poll(pause, "")     // no directory has changed
+	poll(grace, "old")  // at the latest
+	grow(0, "warm\n")   // it changed last
+	poll(0, "warm")     //
+	grow(1, "beside\n") //
+	w.check(os.Chtimes(w.path(name(1)), time.Time{}, time.Now().Add(time.Hour)))
+	put("cdn/1/new.log", "new\n")
+	poll(0, "")
+	poll(pause, "new beside") // the directory has changed
+	put("cdn/2/x.log", "first\n")
+	poll(pause, "first") // so has the one above
+	w.check(os.Rename(w.path("cdn/2/x.log"), w.path("cdn/2/x.log.1")))
+	put("cdn/2/x.log", "second\n")
+	poll(0, "second") // a log that was looked at has another file
+	w.check(os.WriteFile(w.path("cdn/2/x.log.1"), []byte("first\nlast\n"), 0o600))
+	poll(0, "last")
+	w.write("cdn/2/x.log.2.gz", zipped("first\nlast\n"))
+	w.check(os.Remove(w.path("cdn/2/x.log.1")))
+	poll(0, "")
+	put(name(many-1), "")
+	poll(pause, "")
+	grow(many-1, "after\n")
+	poll(0, "after")
+	w.restart()
+	w.fewFiles = 6
+	poll(0, "")
+	put("late/a.log", "came\n")
+	w.now = w.now.Add(pause - time.Minute)
+	w.want("came", "")
+
+	similar, head := index{}, []byte(strings.Repeat("x", headSize))
+	for i := range many { // rotated logs of one base
+		similar.add(&known{position: position{Base: "a", HeadSize: headSize, Sum: sum(append(head[1:], byte(i)))}})
+	}
+	if all := similar.of(&candidate{base: "a", head: append(head[1:], 7)}); len(all) != 1 {
+		t.Errorf("a file is compared with %d of %d", len(all), many)
+	}
+}

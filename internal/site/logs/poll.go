@@ -32,8 +32,49 @@ var errBomb = fmt.Errorf("has more than %d times its size of text and more than 
 
 // files reads what is new in files.
 func (p *poll) files() {
-	work := p.find()
-	slices.SortFunc(work, func(a, b *known) int { // the file whose last line is the oldest first
+	if !p.readRecent() {
+		p.readAll()
+	}
+	p.fileProblems, p.polledAt = maps.Clone(p.problems), p.now()
+	if len(p.behind) > 0 {
+		p.listedAt = time.Time{}
+	}
+}
+
+// readRecent reads what is new in the files that changed last. It returns false if the files must be listed: see
+// fewFiles.
+func (p *poll) readRecent() bool {
+	age, least := p.now().Sub(p.listedAt), time.Duration(len(p.known))*listPause
+	if len(p.known) <= p.fewFiles || p.listedAt.IsZero() || age < 0 || age >= max(grace, least) ||
+		age >= least && (p.isUrgent || p.hasChanged()) {
+		return false
+	}
+	var work []*known
+	for _, k := range p.recent {
+		c := *k.at
+		if c.base == "" {
+			continue // it is open, and gone
+		}
+		if _, err := c.look(); err != nil || c.id != k.inode || c.id == (inode{}) || c.size < k.Offset && !k.IsPacked {
+			return false
+		}
+		if c.size == k.at.size && c.modified.Equal(k.at.modified) {
+			continue
+		}
+		if same, err := k.isAt(&c); !same || err != nil {
+			return false
+		}
+		k.at = &c
+		work = append(work, k)
+	}
+	maps.Copy(p.problems, p.fileProblems)
+	p.readEach(work)
+	return true
+}
+
+// readEach sorts files and reads them: the one whose last line is the oldest comes first.
+func (p *poll) readEach(work []*known) {
+	slices.SortFunc(work, func(a, b *known) int {
 		return cmp.Or(a.at.modified.Compare(b.at.modified), cmp.Compare(len(b.at.path), len(a.at.path)),
 			strings.Compare(b.at.path, a.at.path))
 	})
@@ -42,14 +83,25 @@ func (p *poll) files() {
 			p.problem(k.at.source, p.read(k))
 		}
 	}
+}
+
+// readAll lists the files, and reads what is new in them.
+func (p *poll) readAll() {
+	p.listedAt = p.now()
+	work := p.find()
+	p.readEach(work)
+	p.recent = work[max(0, len(work)-p.fewFiles):]
+	p.isUrgent = false
+	for _, err := range p.problems {
+		p.isUrgent = p.isUrgent || !errors.Is(err, errMissing)
+	}
 	for _, k := range p.known {
-		if k.file == nil || p.stopped != nil {
-			continue
-		}
-		if k.at != nil && k.at.isLive() {
-			k.active = p.now()
-		} else if p.now().Sub(k.active) >= grace {
+		switch {
+		case k.file == nil || p.stopped != nil || k.at != nil && k.at.isLive():
+		case p.now().Sub(k.active) >= grace:
 			_ = k.close() // it was only read
+		default:
+			p.isUrgent = true
 		}
 	}
 }
@@ -91,6 +143,9 @@ func (p *poll) find() (work []*known) {
 	maps.DeleteFunc(p.copies, func(id inode, _ copied) bool { return files[id] == nil })
 	byInode := map[inode]*known{}
 	for _, k := range p.known {
+		if k.at != nil && k.at.isLive() {
+			k.active = p.polledAt
+		}
 		k.at = nil
 		if k.inode == (inode{}) {
 			continue
@@ -129,8 +184,14 @@ func (p *poll) find() (work []*known) {
 			others = append(others, c)
 		}
 	}
+	similar := index{}
+	for _, k := range p.known {
+		if len(others) > 0 {
+			similar.add(k)
+		}
+	}
 	for _, c := range others {
-		k, err := p.recognize(c)
+		k, err := p.recognize(c, similar)
 		p.problem(c.source, err)
 		if k != nil {
 			work = append(work, k)
@@ -283,7 +344,7 @@ func endsWell(err error) error {
 }
 
 // recognize finds out which known file c is, by its text: nil if it is a copy of one that is there.
-func (p *poll) recognize(c *candidate) (*known, error) {
+func (p *poll) recognize(c *candidate, similar index) (*known, error) {
 	_, err := (&known{}).readHead(c)
 	if err != nil && len(c.head) < headSize {
 		if errors.Is(err, errCut) && p.paths[strings.TrimSuffix(c.path, filepath.Ext(c.path))] {
@@ -299,14 +360,12 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 	var found *known
 	isSure, isShort := false, false
 	shared := shared{}
-	for _, k := range p.known {
-		if k.ETag != "" {
-			continue
-		}
+	for _, k := range similar.of(c) {
 		isFull, isFamily := k.HeadSize == headSize, k.Base == c.base
 		if k.at != nil {
 			if k.at.isLive() && c.isLive() || !isFamily && (c.isLive() || !isFull) ||
-				!k.begins(c.head) && (!isFamily || c.isLive() || len(c.head) >= k.HeadSize) {
+				!k.begins(c.head) && (!isFamily || c.isLive() || len(c.head) >= k.HeadSize ||
+					k.at.base != "" && !k.hasBegun(c.head) && bytes.IndexByte(c.head, '\n') >= 0) {
 				continue
 			}
 			s, err := p.compare(c, k)
@@ -364,7 +423,34 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 	found.IsEmptied = false
 	found.Size, found.Modified, found.IsPacked = 0, time.Time{}, c.packed // it has yet to be read to its end
 	found.move(p.sources[c.source].Where, c)
+	similar.add(found)
 	return found, nil
+}
+
+// index finds the known files that can have the text of another, by the hash of a whole head, or by the base, after a
+// word for the size of the head.
+type index map[[2]string][]*known
+
+func (x index) add(k *known) {
+	if k.ETag != "" {
+		return
+	}
+	size := "short"
+	if k.HeadSize == headSize {
+		size = "whole"
+		x[[2]string{"head", k.Sum}] = append(x[[2]string{"head", k.Sum}], k)
+	}
+	x[[2]string{size, k.Base}] = append(x[[2]string{size, k.Base}], k)
+}
+
+// of returns what can have the text of a file: all that begin as it does, and of its base those of which a whole head
+// is not known. A short one can be a copy of any of its base.
+func (x index) of(c *candidate) []*known {
+	other := x[[2]string{"whole", c.base}]
+	if len(c.head) == headSize {
+		other = x[[2]string{"head", sum(c.head)}]
+	}
+	return slices.Concat(x[[2]string{"short", c.base}], other)
 }
 
 // copied names the original of a copy, with the size and time at which the two were compared.

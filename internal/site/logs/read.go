@@ -44,41 +44,56 @@ func compression(head []byte) string {
 
 // Decompress returns what r holds, decompressed if it begins as gzip, zstd or bzip2 does, and of a JSON array each
 // object on a line.
-func Decompress(r io.Reader) (io.Reader, error) {
-	b, kind, err := peek(r)
+func Decompress(r io.Reader) (io.Reader, error) { return new(Decompressor).Open(r) }
+
+// Decompressor decompresses logs one after the other in the same memory. It is for one goroutine.
+type Decompressor struct {
+	packed, text *bufio.Reader
+	gzip         *gzip.Reader
+	zstd         *zstd.Decoder
+}
+
+// Open returns what r holds, as Decompress does, until the next call.
+func (d *Decompressor) Open(r io.Reader) (io.Reader, error) {
+	kind, err := peek(&d.packed, r)
 	if err != nil {
 		return nil, err
 	}
 	var text io.Reader
 	switch kind {
 	case "":
-		return b, nil
+		return d.packed, nil
 	case array:
-		return &objects{in: b}, nil
+		return &objects{in: d.packed}, nil
 	case "gzip":
-		d, err := gzip.NewReader(b)
+		if d.gzip == nil {
+			d.gzip = new(gzip.Reader)
+		}
+		err = d.gzip.Reset(d.packed)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errCut
 		}
-		if err != nil {
-			return nil, err
-		}
-		text = d
+		text = d.gzip
 	case "zstd":
-		d, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			return nil, err
+		if d.zstd == nil {
+			d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderConcurrency(1))
 		}
-		text = d.IOReadCloser()
+		if err == nil {
+			err = d.zstd.Reset(d.packed)
+		}
+		text = d.zstd
 	case "bzip2":
-		text = bzip2.NewReader(b)
+		text = bzip2.NewReader(d.packed)
 	default:
-		return nil, fmt.Errorf("is compressed with %s: want plain text, gzip, zstd or bzip2", kind)
+		err = fmt.Errorf("is compressed with %s: want plain text, gzip, zstd or bzip2", kind)
 	}
-	if b, kind, _ = peek(decompressor{text}); kind == array {
-		return &objects{in: b}, nil
+	if err != nil {
+		return nil, err
 	}
-	return b, nil
+	if kind, _ = peek(&d.text, decompressor{text}); kind == array {
+		return &objects{in: d.text}, nil
+	}
+	return d.text, nil
 }
 
 const (
@@ -140,17 +155,20 @@ func Objects(text io.Reader) (io.Reader, error) {
 	return b, nil
 }
 
-// peek looks at the beginning of r. It waits for as few bytes as it can: r may be a stream.
-func peek(r io.Reader) (b *bufio.Reader, kind string, err error) {
-	b = bufio.NewReaderSize(r, 256<<10)
-	head, err := b.Peek(5)
+// peek lets b read r, and looks at the beginning. It waits for as few bytes as it can: r may be a stream.
+func peek(b **bufio.Reader, r io.Reader) (kind string, err error) {
+	if *b == nil {
+		*b = bufio.NewReaderSize(r, 256<<10)
+	}
+	(*b).Reset(r)
+	head, err := (*b).Peek(5)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return b, "", err
+		return "", err
 	}
 	if len(head) > 0 && head[0] == '[' {
-		head, _ = b.Peek(arrayBegin)
+		head, _ = (*b).Peek(arrayBegin)
 	}
-	return b, compression(head), nil
+	return compression(head), nil
 }
 
 // arrayBegin is within how many bytes a JSON array has the beginning of its first object.
@@ -277,6 +295,7 @@ func fieldsAfter(text []byte, before string) string {
 // many as fill a chunk are not.
 func ReadLines(r io.Reader, p Part, each func(Lines) error) error {
 	c, buf, held := Lines{First: p.First, Fields: p.Fields}, buffers.Get().(*[chunkSize]byte), 0
+	defer func() { buffers.Put(buf) }()
 	isLong, long := false, int64(0) // the line that goes on in buf, and its bytes before
 	skipped := int64(0)             // bytes before the line in buf that were passed over: NULs, and a line that they cut
 	least := func() int {

@@ -34,13 +34,17 @@ const (
 
 // Edit carries out t in a workplace made for it. What the files are at the end decides, not what the
 // command says: a change that passes the check is the result however the command ended, and without
-// a change the command must have ended well. The error has neither output nor prompt.
+// a change the command must have ended well. A check that fails is told to the agent, which may try again in its
+// session. The error has neither output nor prompt, but the words of an agent's error.
 func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 	release := r.claim(t.Job)
 	defer func() { err = errors.Join(err, release()) }()
 	w := r.place(t.Job)
-	if _, gone := os.Lstat(w.home()); t.Session != nil && r.options.OwnHome && errors.Is(gone, fs.ErrNotExist) {
-		t.Session, result.NewSession = nil, true
+	if t.Session != nil {
+		_, home := os.Lstat(w.home())
+		if t.Session.Agent != r.options.Preset || r.options.OwnHome && errors.Is(home, fs.ErrNotExist) {
+			t.Session, result.NewSession = nil, true
+		}
 	}
 	if r.options.Preset != "" { // until the agent begins, nothing is spent
 		result.Report = &Report{Cost: new(0.0), Tokens: new(int64(0)), Session: t.Session}
@@ -51,7 +55,12 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, w.clear()) }()
-	if err := r.layOut(ctx, w, c.Branch, c.Head); err != nil {
+	// Without a change of the agent's, the result stays as it was.
+	if c, err = r.refresh(ctx, t, c); err != nil {
+		return result, err
+	}
+	start := c.Head // what the agent's files begin at
+	if err := r.layOut(ctx, w, c.Branch, start); err != nil {
 		return result, err
 	}
 	instead := false
@@ -60,47 +69,80 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 			return result, err
 		}
 	}
-	var ended error // how the command ended
+	message, left := r.title(t.Title, t.Prompt)+"\n\n", r.options.Timeout
+	var ended, failed error // how the command and the check ended
+	var tree string
 	result.Report = nil
-	if !instead {
-		ended = r.runAgent(ctx, w, t, &result)
-	}
-	if ctx.Err() != nil {
-		return result, errors.Join(ended, context.Cause(ctx))
-	}
-	if errors.Is(ended, errDisk) {
-		return result, ended
-	}
-	tree, submodules, err := r.takeIn(ctx, w, c.Head)
-	if err != nil {
-		return result, errors.Join(err, ended)
-	}
-	limited := errors.Is(ended, errLimit)
-	if tree == "" {
-		if result.Later = limited; ended == nil && len(submodules) > 0 {
-			ended = fmt.Errorf("changed only submodules (%s), which are other repositories; change them there",
-				strings.Join(submodules, ", "))
+	defer func() { err = errors.Join(err, r.scrub(ctx, w)) }()
+	for try := 0; ; try++ {
+		if !instead {
+			begun := time.Now()
+			ended = r.runAgent(ctx, w, t, left, &result)
+			left -= time.Since(begun)
 		}
-		return r.finish(ctx, result, tip, ended)
-	}
-	if r.options.Check != "" {
-		output, err := r.runCheck(ctx, w)
+		if ctx.Err() != nil {
+			return result, errors.Join(ended, context.Cause(ctx))
+		}
+		if errors.Is(ended, errDisk) {
+			return result, ended
+		}
+		taken, submodules, err := r.takeIn(ctx, w, start)
 		if err != nil {
-			result.Output, result.Later = output, limited
-			return result, fmt.Errorf("the change does not pass DOCGAUGE_SITE_CHECK_COMMAND: %w", err)
+			return result, errors.Join(err, ended)
 		}
+		switch {
+		case taken == "" && failed != nil: // the agent has no answer to the check
+			return result, failed
+		case taken == "":
+			if result.Retries = retries(ended); ended == nil && len(submodules) > 0 {
+				ended = fmt.Errorf("changed only submodules (%s), which are other repositories; change them there",
+					strings.Join(submodules, ", "))
+			}
+			return r.finish(ctx, result, tip, ended)
+		case len(submodules) > 0 && try == 0:
+			message += "Left out: changes in submodules (" + strings.Join(submodules, ", ") + ").\n\n"
+		}
+		tree = taken
+		if r.options.Check == "" {
+			break
+		}
+		output, err := r.runCheck(ctx, w)
+		if err == nil {
+			break
+		}
+		failed = fmt.Errorf("the change does not pass DOCGAUGE_SITE_CHECK_COMMAND: %w: %s", err, lastLine(output))
+		if result.Output = output; ended != nil || try >= r.options.CheckTries || left <= 0 || instead ||
+			result.Report == nil || result.Report.Session == nil || errors.Is(err, errDisk) || ctx.Err() != nil {
+			result.Retries = retries(ended)
+			return result, failed
+		}
+		// No branch has this commit: the agent goes on with it, without what the check left behind.
+		if start, err = r.publish(ctx, w, message, c.Head, tree); err == nil {
+			err = r.layOut(ctx, w, c.Branch, start)
+		}
+		if err != nil {
+			return result, err
+		}
+		t.Session, t.Prompt = result.Report.Session, fmt.Sprintf(checkFailed, output)
 	}
-	message := Subject(t.Prompt) + "\n\n"
-	if len(submodules) > 0 {
-		message += "Left out: changes in submodules (" + strings.Join(submodules, ", ") + ").\n\n"
+	if before, err := r.git.Run(ctx, "rev-parse", "--verify", c.Head+"^{tree}"); err != nil || tree == before {
+		return r.finish(ctx, result, tip, err) // the agent took its change back
 	}
 	message += "Docgauge-Job: " + t.Job + "\n"
-	if result.Change.Head, err = r.publish(ctx, w, message, c.Head, tree); err != nil {
-		result.Change.Head = c.Head
+	if c.Head, err = r.publish(ctx, w, message, c.Head, tree); err != nil {
 		return result, err
 	}
+	result.Change = c
 	return r.finish(ctx, result, tip, nil)
 }
+
+// checkFailed is the prompt after a check that failed, with its output.
+const checkFailed = `Your change does not pass the check that it must pass. This is the end of the check's output:
+
+%s
+
+Correct your change so that the check passes. Do not change the check.
+`
 
 // runCheck runs the check on the files that the agent left, with a home, a directory for temporary files and a
 // repository made anew: what the agent left in these is no part of the change.
@@ -117,26 +159,57 @@ func (r *Repo) runCheck(ctx context.Context, w *workplace) (output string, err e
 	return r.run(ctx, w, step{name: "check", command: r.options.Check, home: w.checkHome()})
 }
 
-// runAgent runs the agent. The error is how it ended, by its exit code or by its report.
-func (r *Repo) runAgent(ctx context.Context, w *workplace, t Task, result *Result) (ended error) {
-	s := step{name: "agent", command: r.options.Command, stdin: t.Prompt, env: r.options.Env, gateway: r.options.Gateway}
+// runAgent runs the agent and adds its report to the result. The error is how it ended, by its exit code or by its
+// report. A session that is lost is replaced by a new one.
+func (r *Repo) runAgent(ctx context.Context, w *workplace, t Task, left time.Duration, result *Result) (ended error) {
+	s := step{name: "agent", command: r.options.Command, stdin: t.Prompt, env: r.environ(), timeout: left,
+		gateway: r.options.Gateway}
 	p, ok := presets[r.options.Preset]
 	if ok {
 		s.command, s.listener = p.commandLine(r.options.Jail != nil, t.Session), &listener{preset: p}
 	}
 	result.Output, ended = r.run(ctx, w, s)
+	last := lastLine(result.Output)
 	if !ok {
+		if ended != nil {
+			ended = fmt.Errorf("%w: %s", ended, last)
+		}
 		return ended
 	}
-	var reported error
-	result.Report, reported = s.listener.report(t.Session)
+	report, reported := s.listener.report(t.Session, r.secrets())
+	noReport := errors.Is(reported, errNoReport)
+	if errors.Is(reported, errLost) || noReport && t.Session != nil && lost.MatchString(result.Output) {
+		t.Session, result.NewSession = nil, true
+		return r.runAgent(ctx, w, t, left, result)
+	}
+	if report.Session != nil {
+		report.Session.Agent = r.options.Preset
+	}
+	result.Report = result.Report.plus(report)
+	words := ""
 	switch {
-	case ended == nil:
-		return reported
-	case reported == nil || errors.Is(reported, errNoReport):
-		return ended
+	case noReport:
+		ended = fmt.Errorf("%w: %s", cmp.Or(ended, reported), last)
+	case reported != nil && ended != nil:
+		words, ended = reported.Error(), fmt.Errorf("%w; %w", reported, ended)
+	case reported != nil:
+		words, ended = reported.Error(), reported
 	}
-	return fmt.Errorf("%w; %w", reported, ended)
+	if ended != nil {
+		ended = withHosts(ended, explains(words, s.listener.refused))
+	}
+	return ended
+}
+
+// retries returns how often to try an instruction again whose agent ended with an error.
+func retries(ended error) int {
+	switch {
+	case errors.Is(ended, errLimit):
+		return maxRetries
+	case errors.Is(ended, errPasses):
+		return fewRetries
+	}
+	return 0
 }
 
 // finish moves the branch from tip to the result, in one step, and adds the messages of its commits.
@@ -193,7 +266,7 @@ func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err err
 		c.Head = tip
 	}
 	if err == nil && r.remote != "" && !c.isEmpty() {
-		c.Head, err = r.catchUp(ctx, c.Branch, c.Head)
+		c.Head, err = r.catchUp(ctx, c)
 	}
 	return c, tip, err
 }
@@ -201,7 +274,7 @@ func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err err
 // step is a command to run in a workplace. Its name is for errors.
 type step struct {
 	name, command, stdin string
-	env                  []string  // names of variables, besides the ordinary ones
+	env                  []string  // NAME=VALUE, besides the ordinary ones
 	listener             *listener // hears the output too; nil = none
 	home                 string    // empty = the job's home
 	gateway              *Gateway  // nil = none
@@ -225,7 +298,7 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	timer := time.AfterFunc(s.timeout, func() { stop(fmt.Errorf("took longer than %s and was killed", s.timeout)) })
 	defer timer.Stop()
 	out := &git.Tail{Max: keptOutput, Limit: maxOutput, Full: func() { stop(errOutput) }}
-	env := git.Environment(git.Ordinary, s.env)
+	env := append(git.Environment(git.Ordinary), s.env...)
 	if s.git {
 		env = append(git.Environment([]string{"PATH"}), git.Clean(w.gitDir())...)
 		env = append(env, "GIT_WORK_TREE="+w.tree(), "START="+s.start, "TMPDIR="+w.tmp())
@@ -251,9 +324,10 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		}
 		return os.ErrProcessDone
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.stdin), out, out
-	if s.listener != nil {
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(out, s.listener.stream(false)), io.MultiWriter(out, s.listener.stream(true))
+	shown := &redactor{to: out, secrets: r.secrets()}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.stdin), shown, shown
+	if l := s.listener; l != nil {
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(shown, l.stream(false)), io.MultiWriter(shown, l.stream(true))
 	}
 	if s.out != nil {
 		cmd.Stdout = s.out
@@ -276,9 +350,11 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	if err := w.exceeds(r.options.MaxDisk, 0); err != nil { // it may have ended right after it wrote
 		cause = err
 	}
+	_ = shown.flush() // out takes everything
 	output = out.String()
-	for _, secret := range r.secrets() {
-		output = strings.ReplaceAll(output, secret, "[redacted]")
+	hosts := refusedHosts()
+	if s.listener != nil {
+		s.listener.refused, hosts = hosts, nil
 	}
 	switch {
 	case cause == nil && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
@@ -286,10 +362,15 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	case ctx.Err() == nil && cause != nil:
 		err = cause
 	}
-	if hosts := refusedHosts(); len(hosts) > 0 {
-		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_HOSTS does not allow %s", err, strings.Join(hosts, ", "))
+	return output, withHosts(fmt.Errorf("%s: %w", s.name, err), hosts)
+}
+
+// withHosts adds refused hosts to an error.
+func withHosts(err error, hosts []string) error {
+	if len(hosts) == 0 {
+		return err
 	}
-	return output, fmt.Errorf("%s: %w", s.name, err)
+	return fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_HOSTS does not allow %s", err, strings.Join(hosts, ", "))
 }
 
 // Diff returns c as a unified diff, cut after 1 MiB at the end of a line.

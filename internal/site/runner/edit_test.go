@@ -227,10 +227,10 @@ func TestRefusals(t *testing.T) {
 		"ln -s ../x link":                                                              "is a link out",
 		"mkdir z; ln -s .. z/w; ln -s z/w/.. link":                                     "is a link out",
 		"ln -s .git/config link":                                                       "is a link out",
-		"echo before " + key + " after > new.md":                                       "contains a secret",
-		"seq 30000 > new.md; printf %s " + key + " >> new.md":                          "contains a secret",
+		"echo before " + key + " after > new.md":                                       "contains the secret MODEL_KEY",
+		"seq 30000 > new.md; printf %s " + key + " >> new.md":                          "contains the secret MODEL_KEY",
 		"echo x > x" + key:                                                             "has a secret",
-		"ln -s x" + key + " link":                                                      "contains a secret",
+		"ln -s x" + key + " link":                                                      "contains the secret MODEL_KEY",
 		"ln -s b/up.md a/link; ln -s ../../readme.md a/b/link":                         "",
 		"ln -s no/such/file link; echo $MODEL_NAME > small.md":                         "",
 		"mkdir ignored; git init -q ignored/inner; echo x > new.md":                    "",
@@ -255,7 +255,7 @@ func TestRefusals(t *testing.T) {
 		"echo x >tools/new.md; rm a/self; mkdir v1; echo x >v1/x.md; echo x >shared/x": "",
 		"mkdir -p docs/.github/workflows; echo x > docs/.github/workflows/y.yml":       "",
 	} {
-		r := openRepo(t, RepoOptions{Path: repo, Command: command, Env: []string{"MODEL_KEY", "MODEL_NAME"},
+		r := openRepo(t, RepoOptions{Path: repo, Command: command, Env: variables("MODEL_KEY", "MODEL_NAME"),
 			Refuse: []string{"deploy.*"}, MaxDisk: 64 << 20})
 		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 		if want == "" && (err != nil || result.Change.isEmpty()) || want != "" &&
@@ -267,7 +267,7 @@ func TestRefusals(t *testing.T) {
 		}
 		objects = engines.Git(t, repo, "count-objects")
 	}
-	r := openRepo(t, RepoOptions{Path: repo, Env: []string{"MODEL_KEY"}, Allow: []string{AllowCI},
+	r := openRepo(t, RepoOptions{Path: repo, Env: variables("MODEL_KEY"), Allow: []string{AllowCI},
 		Command: "echo " + key + "; echo x > .github/workflows/ci.yml"})
 	result, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x"})
 	if err != nil || result.Output != "[redacted]\n" {
@@ -303,18 +303,22 @@ func TestGuardedNames(t *testing.T) {
 	}
 }
 
-// TestSecretAcrossWrites: a secret is found wherever git's output is cut.
+// TestSecretAcrossWrites: a secret is found and hidden wherever the writes cut it.
 func TestSecretAcrossWrites(t *testing.T) {
 	const text = "before sk-0123456789abcdef after"
 	for i := range len(text) {
 		for j := i; j < len(text); j++ {
-			f := &finder{secrets: []string{"short-one", "sk-0123456789abcdef"}}
+			var out strings.Builder
+			f := &redactor{to: &out, secrets: (&Repo{options: RepoOptions{Env: []Variable{
+				{Name: "SHORT", Value: "sk-01234"}, {Name: "KEY", Value: "sk-0123456789abcdef"}, {Name: "OTHER", Value: "abcdefgh"},
+			}}}).secrets()}
 			for _, part := range []string{text[:i], text[i:j], text[j:]} {
 				_, err := io.WriteString(f, part)
 				check(t, err)
 			}
-			if !f.found {
-				t.Fatalf("cut at %d and %d: not found", i, j)
+			check(t, f.flush())
+			if out.String() != "before [redacted] after" || len(f.found) != 1 || f.found["KEY"] != 1 {
+				t.Fatalf("cut at %d and %d: %s, found %v", i, j, out.String(), f.found)
 			}
 		}
 	}
@@ -397,7 +401,7 @@ func TestEnvironment(t *testing.T) {
 	engines.Git(t, repo, "config", "core.fsmonitor", "touch "+ran)
 	engines.Git(t, repo, "config", "commit.cleanup", "no such way")
 	r := openRepo(t, RepoOptions{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`,
-		Env: []string{"MODEL_KEY"}})
+		Env: variables("MODEL_KEY")})
 	result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 	check(t, err)
 	env := engines.Git(t, repo, "show", result.Change.Head+":env.txt")

@@ -30,7 +30,7 @@ func TestFullDisk(t *testing.T) {
 	prompt := "[sandbox:slow] " + strings.Repeat("x", 10_000)
 	var full error
 	for i := 0; full == nil && i < 1000; i++ {
-		_, full = s.Create("p", fmt.Sprint(i, prompt))
+		_, full = s.Create("p", fmt.Sprint(i, prompt), "")
 	}
 	if !errors.Is(full, syscall.ENOSPC) {
 		t.Fatalf("no end of room: %v", full)

@@ -89,7 +89,7 @@ func (w words) Edit(ctx context.Context, t Task) (r Result, err error) {
 	}
 	switch c := t.Last; {
 	case has("limit"):
-		return Result{Later: true}, errLimit
+		return Result{Retries: maxRetries}, errLimit
 	case has("fail"):
 		return Result{}, errors.New("it was to fail")
 	case has("archive"), has("no-change"):
@@ -128,7 +128,7 @@ func closeQueue(t testing.TB, s *Queue) {
 
 func create(t testing.TB, s *Queue, prompt string) string {
 	t.Helper()
-	j, err := s.Create("p", prompt)
+	j, err := s.Create("p", prompt, "")
 	check(t, err)
 	return j.ID
 }

@@ -93,7 +93,7 @@ const (
 	// maxConnections limits those of one command at once.
 	maxConnections = 64
 	// maxRefused limits the refused hosts that an error names.
-	maxRefused = 5
+	maxRefused = 16
 )
 
 // proxy is the way out of a jail: it answers CONNECT for the hosts that are allowed, and lets only TLS for their

@@ -44,7 +44,7 @@ func TestJailKeeps(t *testing.T) {
 	host, err := net.Listen("unix", filepath.Join(state, "host.sock"))
 	check(t, err)
 	defer host.Close()
-	abstract, err := net.Listen("unix", "@docgauge-test-"+filepath.Base(state))
+	abstract, err := net.Listen("unix", fmt.Sprintf("@docgauge-test-%d", os.Getpid()))
 	check(t, err)
 	defer abstract.Close()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,8 @@ func TestJailKeeps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: "exec 2>&1; bash <<'EOF'\n" + try + "\nEOF\ntrue",
-				Env: []string{"MODEL_KEY"}, Gateway: gateway}, in(filepath.Join(state, "jobs-of-"+strings.ReplaceAll(name, " ", "-"))))
+				Env: variables("MODEL_KEY"), Gateway: gateway},
+				in(filepath.Join(state, "jobs-of-"+strings.ReplaceAll(name, " ", "-"))))
 			result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 			if err != nil || !result.Change.isEmpty() || strings.Contains(result.Output, "canary") {
 				t.Errorf("%v, change %+v, output: %s", err, result.Change, result.Output)
@@ -169,7 +170,7 @@ func TestJailLets(t *testing.T) {
 	check(t, os.Chmod(filepath.Join(tools, "tool"), 0o755))
 	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
 	r := openRepo(t, RepoOptions{Path: repo, Jail: newJail(t, JailOptions{Tools: []string{tools}}),
-		Env: []string{"MODEL_KEY"}, Check: `set -ex # what the agent left of its own is not here
+		Env: variables("MODEL_KEY"), Check: `set -ex # what the agent left of its own is not here
 			test -e new.md; test -z "$MODEL_KEY"; test -z "$(ls -A ~)"; test ! -e $TMPDIR/x
 			test "$(git config left.by || echo none)" = none; git log --format=%s -1 | grep -qv own
 			git status --porcelain | grep -q new.md`, Command: `set -e

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -60,16 +61,20 @@ type Job struct {
 	Cost     *float64 `json:"cost,omitempty"`
 	CostUnit string   `json:"cost_unit,omitempty"`
 	Tokens   *int64   `json:"tokens,omitempty"`
-	// RetryAt is set while an instruction waits to be tried again. It is an extension, too.
+	// RetryAt is set while an instruction waits to be tried again. It is an extension, too, and so is Failure: why the
+	// last instruction failed, or is tried again, in one line without secrets.
 	RetryAt *time.Time `json:"retry_at,omitempty"`
+	Failure string     `json:"failure,omitempty"`
 
 	Project string `json:"-"`
+	Title   string `json:"-"` // of its pull request; empty = the first line of the prompt
 	// Prompts are the prompt of the create call and then the messages, as accepted.
 	Prompts []string `json:"-"`
-	// Worked is the number of instructions that ended. Failure is why the last of them
-	// failed, Output the end of its command's output.
-	Worked          int    `json:"-"`
-	Failure, Output string `json:"-"`
+	// Worked is the number of instructions that ended, Output the end of the output of the last one's command.
+	Worked int    `json:"-"`
+	Output string `json:"-"`
+	// Said is what the agent said at the end of the last instruction of which it said something.
+	Said string `json:"-"`
 
 	cost      total[float64]
 	tokens    total[int64]
@@ -91,6 +96,9 @@ func (j *Job) shown() Job {
 	r.Prompts = slices.Clone(j.Prompts)
 	if j.active() {
 		r.Status, r.PRLink = Active, nil
+		if r.RetryAt == nil {
+			r.Failure = ""
+		}
 	}
 	if r.Cost = j.cost.value(); r.Cost != nil {
 		r.CostUnit = costUnit
@@ -113,8 +121,29 @@ type Report struct {
 	Refused []string `json:"refused,omitempty"`
 }
 
+// plus returns the report of an agent that went on after r; nil before it began.
+func (r *Report) plus(next *Report) *Report {
+	if r == nil {
+		return next
+	}
+	all := *next
+	all.Cost, all.Tokens = plus(r.Cost, next.Cost), plus(r.Tokens, next.Tokens)
+	all.Said = cmp.Or(next.Said, r.Said)
+	all.Denied, all.Refused = slices.Concat(r.Denied, next.Denied), slices.Concat(r.Refused, next.Refused)
+	return &all
+}
+
+// plus returns a sum, nil if a part is unknown.
+func plus[T int64 | float64](a, b *T) *T {
+	if a == nil || b == nil {
+		return nil
+	}
+	return new(*a + *b)
+}
+
 // session is one of an agent, with the cost and the tokens that the agent last reported of it.
 type session struct {
+	Agent  string   `json:"agent,omitempty"`
 	ID     string   `json:"id"`
 	Cost   *float64 `json:"cost,omitempty"`
 	Tokens *int64   `json:"tokens,omitempty"`
@@ -133,7 +162,7 @@ func (j *Job) spent(r *Report) {
 func (j *Job) report(r *Report) {
 	j.spent(r)
 	if j.session = nil; r != nil {
-		j.session = r.Session
+		j.session, j.Said = r.Session, cmp.Or(r.Said, j.Said)
 	}
 }
 
@@ -161,6 +190,8 @@ func (t *total[T]) value() *T {
 // Task is one instruction for an Editor.
 type Task struct {
 	Job, Project, Prompt string
+	Title                string // of the commit; empty = the first line of the prompt
+	Created              time.Time
 	// Session is that of the instruction before, to be continued; nil = none is known.
 	Session *session
 	// Last is the result of the instructions before; the zero Change for the first.
@@ -177,6 +208,8 @@ type Change struct {
 	Head   string `json:"head"`   // newest commit of the branch; Base before the first
 	// Messages are those of the commits, the oldest first.
 	Messages []string `json:"messages"`
+	// Merged is the commit at which the branch was merged before it began anew; empty = it was not.
+	Merged string `json:"merged,omitempty"`
 	// Files are those that the commits of Pretend change, one each.
 	Files []string `json:"files,omitempty"`
 }
@@ -189,10 +222,10 @@ type Result struct {
 	Change Change  // of the whole job, with Head as in Task.Last if nothing changed
 	Output string  // the end of it
 	Report *Report // nil = the agent said nothing
-	// NewSession reports that Task.Session was not continued, because the job's home is gone.
+	// NewSession reports that Task.Session was not continued: it is another agent's, or it is lost.
 	NewSession bool
-	// Later asks, with an error, to try the instruction again later, because the error passes by itself.
-	Later bool
+	// Retries is how often to try the instruction again later, with an error that passes by itself; else 0.
+	Retries int
 	// Archive asks to archive the job if no instruction is left.
 	Archive bool
 }
@@ -215,19 +248,25 @@ type Host interface {
 // BranchPrefix begins the branch of every job; the job's id follows.
 const BranchPrefix = "docgauge/"
 
+// printable replaces characters that one line cannot show.
+func printable(r rune) rune {
+	if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+		return ' '
+	}
+	return r
+}
+
 // maxSubject is the length of a subject, in characters.
 const maxSubject = 72
+
+// noSubject is the subject of a prompt that has none, or that is not published.
+const noSubject = "Agent job"
 
 // Subject returns the first line of prompt that has text as one short line, for commit
 // messages and titles.
 func Subject(prompt string) string {
 	for line := range strings.Lines(prompt) {
-		line = strings.Map(func(r rune) rune {
-			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-				return ' '
-			}
-			return r
-		}, line)
+		line = strings.Map(printable, line)
 		line = strings.Join(strings.Fields(strings.TrimLeft(strings.TrimSpace(line), "# ")), " ")
 		if line == "" || line == "---" {
 			continue
@@ -237,5 +276,5 @@ func Subject(prompt string) string {
 		}
 		return line
 	}
-	return "Agent job"
+	return noSubject
 }

@@ -22,9 +22,9 @@ const journalName = "jobs.ndjson"
 
 // Kinds of events.
 const (
-	eventCreated   = "created"   // create was accepted: project, prompt, source, model
+	eventCreated   = "created"   // create was accepted: project, prompt, title, source, model
 	eventMessage   = "message"   // a message was accepted: prompt
-	eventStarted   = "started"   // work on the next instruction began, or began again
+	eventStarted   = "started"   // work on the next instruction began, or began again: model
 	eventCommitted = "committed" // the editor is done: change, report
 	eventPostponed = "postponed" // the instruction is tried again later: until, failure, output, report
 	// The instruction is over: status, link, failure, output, and the report unless that was committed.
@@ -39,6 +39,7 @@ type event struct {
 	Job     string    `json:"job"`
 	Project string    `json:"project,omitempty"`
 	Prompt  string    `json:"prompt,omitempty"`
+	Title   string    `json:"title,omitempty"`
 	Source  *Source   `json:"source,omitempty"`
 	Model   string    `json:"model,omitempty"`
 	Change  *Change   `json:"change,omitempty"`

@@ -202,7 +202,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	check(t, os.Mkdir(filepath.Join(dir, "here"), 0o700))
 	s := open(t, Options{Dir: filepath.Join(dir, "here")})
 	check(t, os.Remove(filepath.Join(dir, "here")))
-	if _, err := s.Create("p", "x"); err == nil || len(s.All()) > 0 {
+	if _, err := s.Create("p", "x", ""); err == nil || len(s.All()) > 0 {
 		t.Errorf("created %v: %v", s.All(), err)
 	}
 	check(t, os.Mkdir(filepath.Join(dir, "here"), 0o700))
@@ -255,7 +255,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 		send(t, s, id, "y")
 		time.Sleep(time.Minute)
 		closeQueue(t, s)
-		if _, err := s.Create("p", "y"); !errors.Is(err, errClosed) {
+		if _, err := s.Create("p", "y", ""); !errors.Is(err, errClosed) {
 			t.Errorf("create after Close: %v", err)
 		}
 		e := &editor{}

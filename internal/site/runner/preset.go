@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ type preset struct {
 	host string
 	// gateway is run before the command if $AGENT_URL, the URL of a Gateway, is set.
 	gateway string
+	// trust makes the agent trust the workspace of a jail, and so read the repository's settings for it.
+	trust string
 	// read takes over one JSON object of the output. What it does not know it ignores.
 	read func(h *heard, object []byte, stderr bool)
 	// costOfSession and tokensOfSession: in a session that was resumed, these include what was reported
@@ -29,7 +32,8 @@ type preset struct {
 	costOfSession, tokensOfSession bool
 }
 
-// presets are made after the agents' sources and documentation; TestRealAgents runs the agents with them.
+// presets were run with Claude Code 2.1.332, Codex 0.171.0 and Gemini CLI 0.61.0 against a model server of our own.
+// Besides, they follow the agents' sources and documentation.
 //
 //   - claude: a prompt on standard input, --permission-mode and --resume are in the reference of the command
 //     line (code.claude.com/docs/en/cli-reference). total_cost_usd is that of the process
@@ -52,6 +56,9 @@ var presets = map[string]preset{
 			"CLAUDE_CODE_USE_VERTEX"}, host: "api.anthropic.com",
 		gateway: `export ANTHROPIC_BASE_URL="$AGENT_URL"
 [ "$ANTHROPIC_API_KEY$ANTHROPIC_AUTH_TOKEN" ] || export ANTHROPIC_API_KEY=none`,
+		trust: `[ -e ~/.claude.json ] ||
+			printf '{"projects":{"%s":{"hasTrustDialogAccepted":true}}}\n' "$PWD" >~/.claude.json
+		`,
 	},
 	"codex": {
 		command: "exec codex exec \"$@\" --json --sandbox workspace-write RESUME -",
@@ -61,6 +68,9 @@ var presets = map[string]preset{
 		gateway: `key=${CODEX_API_KEY:+CODEX_API_KEY} key=${key:-${OPENAI_API_KEY:+OPENAI_API_KEY}}
 set -- -c model_provider=gateway -c model_providers.gateway.name=gateway \
 	-c "model_providers.gateway.base_url=$AGENT_URL/v1" ${key:+-c "model_providers.gateway.env_key=$key"}`,
+		trust: `[ -e ~/.codex/config.toml ] || { mkdir -p ~/.codex
+			printf '[projects."%s"]\ntrust_level = "trusted"\n' "$PWD" >~/.codex/config.toml; }
+		`,
 	},
 	"gemini": {
 		command: "exec env GEMINI_CLI_TRUST_WORKSPACE=true gemini --output-format json --approval-mode auto_edit RESUME",
@@ -95,8 +105,8 @@ func CheckAccess(name string, env, hosts []string, jailed bool) (err error) {
 // commandLine returns the command for sh -c.
 func (p preset) commandLine(jailed bool, session *session) string {
 	command, resume := p.command, ""
-	if jailed && p.jailed != "" {
-		command = p.jailed
+	if jailed {
+		command = p.trust + cmp.Or(p.jailed, command)
 	}
 	if session != nil {
 		resume = strings.ReplaceAll(p.resume, "SESSION", session.ID)
@@ -110,13 +120,18 @@ type heard struct {
 	session string
 	cost    *float64
 	tokens  *int64
-	ended   bool   // it reported its end
-	failure string // the error it ended with, in its words
+	said    string   // its last message
+	denied  []string // tools that it may not use
+	ended   bool     // it reported its end
+	failure string   // the error it ended with, in its words
+	status  int      // HTTP status of the model's service in that error; 0 = none
 }
 
 // listener reads the report of an agent from its output.
 type listener struct {
 	preset preset
+
+	refused []string // hosts that it asked for and may not reach
 
 	mu sync.Mutex // two streams are read at once
 	heard
@@ -134,22 +149,62 @@ func (l *listener) stream(stderr bool) io.Writer {
 // sessionForm keeps what an agent says from being more than one argument of the next command.
 var sessionForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
-// limits are words of errors that pass by themselves.
-var limits = regexp.MustCompile(`(?i)\brate.?limit|(usage|session|hour|daily|weekly) limit|hit your limit|` +
-	`quota|overloaded|too many requests|resource.?exhausted|\b(429|529)\b`)
+var (
+	// limits are words of errors that pass within hours, passes of errors that pass within minutes.
+	limits = regexp.MustCompile(`(?i)\brate.?limit|(usage|session|hour|daily|weekly) limit|hit your limit|` +
+		`quota|overloaded|too many requests|resource.?exhausted|\b(429|529)\b`)
+	passes = regexp.MustCompile(`(?i)\b(status|error|code):? *5[0-9]{2}\b|\b5[0-9]{2} (internal|bad gateway|service|` +
+		`gateway)|internal server error|high demand|temporary error|stream (disconnected|closed|error)|` +
+		`connection (was )?(closed|reset|lost)|ECONNRESET|usually temporary|\bterminated\b|premature close`)
+	// lost are words of a session that cannot be resumed.
+	lost = regexp.MustCompile(`(?i)no (rollout|conversation|session)s? (was )?found|invalid session|error resuming`)
+	// unreached are words of a host that was not reached; a certificate that is not trusted shows that it was.
+	unreached = regexp.MustCompile(`(?i)unable to connect|(could ?n.t|cannot|failed to) (connect|reach)|fetch failed|` +
+		`connection ?(error|refused|failed)|network (error|issue)|error sending request|proxy|ENOTFOUND|EAI_AGAIN|AGENT_HOSTS`)
+	untrusted = regexp.MustCompile(`(?i)certificate|\bSSL\b`)
+)
 
 var (
 	errLimit    = errors.New("the agent met a limit of its model's service")
-	errReported = errors.New("the agent reports an error; its output says more")
+	errPasses   = errors.New("the agent met an error that may pass")
+	errLost     = errors.New("the agent cannot resume its session")
+	errReported = errors.New("the agent reports an error")
 	errNoReport = errors.New("the agent's output has no report of its end that docgauge understands")
 )
 
+// explains returns the refused hosts that the error of an agent may come from: all without words, and those that its
+// words name, or all if they say that a host was not reached. Agents also ask for hosts that they do without.
+func explains(words string, refused []string) (hosts []string) {
+	if words == "" || unreached.MatchString(words) && !untrusted.MatchString(words) {
+		return refused
+	}
+	for _, target := range refused {
+		if name, _, _ := strings.Cut(strings.Trim(target, `"`), ":"); strings.Contains(words, name) {
+			hosts = append(hosts, target)
+		}
+	}
+	return hosts
+}
+
+// oneLine returns text as one line of at most size bytes.
+func oneLine(text string, size int) string {
+	text = strings.Join(strings.Fields(strings.Map(printable, text)), " ")
+	if len(text) > size {
+		text = strings.ToValidUTF8(text[:size-len("…")], "") + "…"
+	}
+	return text
+}
+
 // report returns what the agent said of an instruction that continued resumed, nil for a new session.
-// ended is why it did not end well. No process of the agent is left.
-func (l *listener) report(resumed *session) (r *Report, ended error) {
+// ended is why it did not end well, with its words. No process of the agent is left.
+func (l *listener) report(resumed *session, secrets []Variable) (r *Report, ended error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r = &Report{Cost: within(l.cost, maxCost), Tokens: within(l.tokens, maxTokens)}
+	r = &Report{Cost: within(l.cost, maxCost), Tokens: within(l.tokens, maxTokens), Said: redact(l.said, secrets),
+		Refused: l.refused}
+	for _, tool := range l.denied[:min(len(l.denied), maxDenied)] {
+		r.Denied = append(r.Denied, oneLine(redact(tool, secrets), maxWords))
+	}
 	if sessionForm.MatchString(l.session) {
 		r.Session = &session{ID: l.session, Cost: r.Cost, Tokens: r.Tokens}
 	}
@@ -159,16 +214,26 @@ func (l *listener) report(resumed *session) (r *Report, ended error) {
 	if resumed != nil && l.preset.tokensOfSession {
 		r.Tokens = since(resumed.Tokens, r.Tokens)
 	}
+	words := oneLine(redact(l.failure, secrets), maxWords)
 	switch {
 	case !l.ended:
 		return r, errNoReport
 	case l.failure == "":
 		return r, nil
-	case limits.MatchString(l.failure):
-		return r, errLimit
+	case l.status == 429, l.status == 529, limits.MatchString(l.failure):
+		ended = errLimit
+	case resumed != nil && lost.MatchString(l.failure):
+		ended = errLost
+	case l.status >= 500, passes.MatchString(l.failure):
+		ended = errPasses
+	default:
+		ended = errReported
 	}
-	return r, errReported
+	return r, fmt.Errorf("%w: %s", ended, words)
 }
+
+// maxWords is the size in bytes at which an agent's words of one thing are cut, maxDenied the number of denied tools.
+const maxWords, maxDenied = 300, 10
 
 // Larger numbers are not believed, so that sums remain numbers.
 const (
@@ -217,7 +282,13 @@ func readClaude(h *heard, object []byte, stderr bool) {
 		IsError               bool     `json:"is_error"`
 		Session               string   `json:"session_id"`
 		Cost                  *float64 `json:"total_cost_usd"`
-		Usage                 struct {
+		Status                any      `json:"api_error_status"`
+		Errors                any
+		Denials               []struct {
+			Tool  string `json:"tool_name"`
+			Input any    `json:"tool_input"`
+		} `json:"permission_denials"`
+		Usage struct {
 			Input   *int64 `json:"input_tokens"`
 			Created *int64 `json:"cache_creation_input_tokens"`
 			Cached  *int64 `json:"cache_read_input_tokens"`
@@ -229,9 +300,32 @@ func readClaude(h *heard, object []byte, stderr bool) {
 	}
 	*h = heard{session: o.Session, cost: o.Cost, ended: true,
 		tokens: sum(o.Usage.Input, o.Usage.Created, o.Usage.Cached, o.Usage.Output)}
-	if o.IsError || o.Subtype != "success" {
-		h.failure = fmt.Sprintf("%s: %s", o.Subtype, o.Result)
+	for _, d := range o.Denials {
+		tool := d.Tool
+		if input, ok := d.Input.(map[string]any); ok && input["command"] != nil {
+			tool += fmt.Sprintf(": %v", input["command"])
+		}
+		h.denied = append(h.denied, tool)
 	}
+	if h.said = o.Result; o.IsError || o.Subtype != "success" {
+		words := o.Result
+		if errs, ok := o.Errors.([]any); ok && len(errs) > 0 {
+			words += fmt.Sprint(" ", errs)
+		}
+		words = strings.TrimSpace(words)
+		if o.Subtype != "success" || words == "" { // the subtype of an error of the service is success, too
+			words = strings.TrimSpace(o.Subtype + " " + words)
+		}
+		h.said, h.failure, h.status = "", words, asStatus(o.Status)
+	}
+}
+
+// asStatus returns the status of an HTTP error, 0 for anything else.
+func asStatus(code any) int {
+	if n, ok := code.(float64); ok && n >= 400 && n < 600 {
+		return int(n)
+	}
+	return 0
 }
 
 // readCodex reads an event. It has no cost.
@@ -240,6 +334,7 @@ func readCodex(h *heard, object []byte, stderr bool) {
 		Type   string
 		Thread string `json:"thread_id"`
 		Error  struct{ Message string }
+		Item   struct{ Type, Text any }
 		Usage  struct {
 			Input  *int64 `json:"input_tokens"` // those from the cache included
 			Output *int64 `json:"output_tokens"`
@@ -253,10 +348,14 @@ func readCodex(h *heard, object []byte, stderr bool) {
 		h.session = e.Thread
 	case "turn.started":
 		h.ended, h.failure = false, ""
+	case "item.completed":
+		if text, ok := e.Item.Text.(string); ok && e.Item.Type == "agent_message" {
+			h.said = text
+		}
 	case "turn.completed":
 		h.ended, h.failure, h.tokens = true, "", sum(e.Usage.Input, e.Usage.Output)
 	case "turn.failed":
-		h.ended, h.failure, h.tokens = true, "failed: "+e.Error.Message, nil
+		h.ended, h.failure, h.tokens = true, cmp.Or(e.Error.Message, "the turn failed"), nil
 	}
 }
 
@@ -269,15 +368,22 @@ func readGemini(h *heard, object []byte, stderr bool) {
 		Stats    *struct {
 			Models map[string]struct{ Tokens struct{ Total *int64 } }
 		}
-		Error *struct{ Type, Message string }
+		Error *struct {
+			Type, Message string
+			Code          any // a status, or a word
+		}
 	}
 	if json.Unmarshal(object, &o) != nil || o.Response == nil && o.Stats == nil && o.Error == nil ||
 		stderr && (o.Error == nil || o.Session == "") {
 		return
 	}
 	h.session, h.ended = o.Session, true
+	if h.said = ""; o.Response != nil {
+		h.said = *o.Response
+	}
 	if o.Error != nil {
-		h.failure = o.Error.Type + ": " + o.Error.Message
+		h.failure = strings.Trim(o.Error.Type+": "+o.Error.Message, ": ")
+		h.status = asStatus(o.Error.Code)
 	}
 	if o.Stats != nil {
 		var counts []*int64

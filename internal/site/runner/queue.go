@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -93,14 +94,18 @@ func (q *Queue) Close() error {
 	return q.journal.file.Close()
 }
 
-// Create accepts a prompt as a new job of project.
-func (q *Queue) Create(project, prompt string) (Job, error) {
+// Create accepts a prompt as a new job of project. The title is that of its pull request; empty = the prompt's first
+// line.
+func (q *Queue) Create(project, prompt, title string) (Job, error) {
 	source := q.options.Source(project)
+	if title != "" {
+		title = Subject(title)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.accept(event{
 		Kind: eventCreated, Job: "job_" + strings.ToLower(rand.Text()[:20]), Project: project, Prompt: prompt,
-		Source: &source, Model: q.options.Model,
+		Title: title, Source: &source, Model: q.options.Model,
 	})
 }
 
@@ -221,7 +226,7 @@ func (q *Queue) apply(e event) error {
 	switch e.Kind {
 	case eventCreated:
 		j = &Job{
-			ID: e.Job, Project: e.Project, Source: *e.Source, Model: e.Model, CreatedAt: e.At,
+			ID: e.Job, Project: e.Project, Source: *e.Source, Model: e.Model, Title: e.Title, CreatedAt: e.At,
 			Prompts: []string{e.Prompt},
 		}
 		q.jobs[e.Job], q.order = j, append(q.order, j)
@@ -231,7 +236,7 @@ func (q *Queue) apply(e event) error {
 		if j.begun {
 			j.spent(nil) // what was interrupted cost something too
 		}
-		j.begun = true
+		j.begun, j.Model = true, cmp.Or(e.Model, j.Model)
 	case eventCommitted:
 		if e.Change == nil {
 			return fmt.Errorf("job %.60q: event committed lacks its change", e.Job)
@@ -269,13 +274,17 @@ func (q *Queue) apply(e event) error {
 	return nil
 }
 
-// Instructions that are to be tried again later are tried this often, after firstRetry, and each time after
-// twice the time before: over five hours in all, the length of the longest window of the limits that
-// agents commonly meet.
+// Instructions that are to be tried again later are tried at most maxRetries times, after firstRetry, and each time
+// after twice the time before: over five hours in all, the length of the longest window of the limits that
+// agents commonly meet. Errors that pass sooner are tried fewRetries times.
 const (
 	maxRetries = 5
+	fewRetries = 2
 	firstRetry = 10 * time.Minute
 )
+
+// maxFailure is the size in bytes at which the reason of a failure is cut.
+const maxFailure = 1000
 
 // enqueue puts j at the end of the queue, when its time comes, and makes sure that there is a worker.
 func (q *Queue) enqueue(j *Job) {
@@ -325,7 +334,7 @@ func (q *Queue) work() {
 		q.waiting = q.waiting[1:]
 		if !before.pending {
 			// After a crash from here on, the editor learns that it begins again.
-			if err := q.commit(event{Kind: eventStarted, Job: j.ID}); err != nil {
+			if err := q.commit(event{Kind: eventStarted, Job: j.ID, Model: q.options.Model}); err != nil {
 				q.options.Logger.Error("agent job's beginning not written", "job_id", j.ID, "error", err)
 			}
 		}
@@ -359,26 +368,29 @@ func (q *Queue) work() {
 func (q *Queue) carryOut(j Job) event {
 	end := event{Kind: eventEnded, Job: j.ID, Status: Completed}
 	failed := func(err error) event {
-		end.Status, end.Failure, end.Link = Failed, err.Error(), ""
+		end.Status, end.Failure, end.Link = Failed, oneLine(err.Error(), maxFailure), ""
 		return end
 	}
 	change := j.last
 	if !j.pending {
-		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Session: j.session,
+		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Created: j.CreatedAt, Session: j.session,
 			Last: j.last, Again: j.begun}
+		if j.Worked == 0 {
+			task.Title = j.Title
+		}
 		result, err := q.options.Editor.Edit(q.ctx, task)
 		change, end.Output, end.Report = result.Change, result.Output, result.Report
 		if result.NewSession {
-			q.options.Logger.Warn("agent begins a new session: the home of its job was removed", "job_id", j.ID,
-				"project", j.Project)
+			q.options.Logger.Warn("agent begins a new session: another agent had the one before, or it is lost", "job_id",
+				j.ID, "project", j.Project)
 		}
 		switch {
-		case err != nil && result.Later && j.retries < maxRetries:
-			end.Kind, end.Status, end.Failure = eventPostponed, "", err.Error()
+		case err != nil && j.retries < result.Retries:
+			end.Kind, end.Status, end.Failure = eventPostponed, "", oneLine(err.Error(), maxFailure)
 			end.Until = q.options.Now().Add(firstRetry << j.retries).UTC().Truncate(time.Millisecond)
 			return end
-		case err != nil && result.Later:
-			return failed(fmt.Errorf("%w; tried %d times", err, 1+maxRetries))
+		case err != nil && result.Retries > 0:
+			return failed(fmt.Errorf("%w; tried %d times", err, 1+j.retries))
 		case err != nil:
 			return failed(err)
 		case result.Archive:
@@ -391,6 +403,7 @@ func (q *Queue) carryOut(j Job) event {
 		// the pull request.
 		q.mu.Lock()
 		err = q.record(event{Kind: eventCommitted, Job: j.ID, Change: &change, Report: result.Report})
+		j = *q.jobs[j.ID] // with the report
 		q.mu.Unlock()
 		if err != nil {
 			return failed(err)
@@ -402,7 +415,10 @@ func (q *Queue) carryOut(j Job) event {
 		// After a crash during Propose, it is called again: a Host accepts the same branch twice.
 		end.Link, err = q.options.Host.Propose(q.ctx, j, change, diff)
 	}
-	if err != nil {
+	switch {
+	case err != nil && end.Link != "": // only its text or its labels are not as wanted
+		end.Failure = oneLine(err.Error(), maxFailure)
+	case err != nil:
 		return failed(err)
 	}
 	return end

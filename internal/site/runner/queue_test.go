@@ -206,7 +206,7 @@ func (e *limited) Edit(ctx context.Context, t Task) (Result, error) {
 	total := float64(len(e.tasks)) / 2
 	report := &Report{Cost: new(0.5), Session: &session{ID: "s", Cost: &total}}
 	if e.left--; e.left >= 0 {
-		return Result{Later: true, Report: report}, errLimit
+		return Result{Retries: maxRetries, Report: report}, errLimit
 	}
 	e.left = e.times
 	result, err := pretend.Edit(ctx, t)

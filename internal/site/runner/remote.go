@@ -32,15 +32,15 @@ func (r *Repo) at() git.Remote {
 	return git.Remote{Client: r.git, Temp: r.dir, URL: r.remote, Login: r.login}
 }
 
-// push brings branch to the remote, never by force: it is an error if commits of others are in
-// the way.
-func (r *Repo) push(ctx context.Context, branch string) error {
-	ref := "refs/heads/" + branch
+// push brings the branch of a change to the remote. It is an error if commits of others are in the way; a branch that
+// is still where it was merged is replaced.
+func (r *Repo) push(ctx context.Context, c Change) error {
+	ref := "refs/heads/" + c.Branch
 	commit, err := r.refCommit(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return r.pushTo(ctx, ref, commit)
+	return r.pushTo(ctx, ref, commit, c.Merged)
 }
 
 // tryPush asks the remote for the push of a new branch that does not take place.
@@ -49,25 +49,34 @@ func (r *Repo) tryPush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = r.pushTo(ctx, "refs/heads/"+BranchPrefix+"check-"+strings.ToLower(rand.Text()[:8]), commit, "--dry-run")
+	err = r.pushTo(ctx, "refs/heads/"+BranchPrefix+"check-"+strings.ToLower(rand.Text()[:8]), commit, "", "--dry-run")
 	if err != nil {
 		err = fmt.Errorf("cannot push a branch; want a token (DOCGAUGE_SITE_TOKEN), or an SSH key, that may write: %w", err)
 	}
 	return err
 }
 
-// pushTo pushes a commit to a ref of the remote.
-func (r *Repo) pushTo(ctx context.Context, ref, commit string, options ...string) error {
+// pushTo pushes a commit to a ref of the remote, in the place of the commit that was merged, if it is still there.
+func (r *Repo) pushTo(ctx context.Context, ref, commit, merged string, options ...string) error {
 	return r.at().At(ctx, ref, commit, func(g git.Client) error {
-		_, err := g.Run(ctx, slices.Concat([]string{"push", "--quiet", "--no-follow-tags", "--recurse-submodules=no",
-			"--no-verify"}, options, []string{"--", r.remote, ref + ":" + ref})...)
+		args := slices.Concat([]string{"push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify"}, options)
+		if merged != "" {
+			at, err := g.Run(ctx, "ls-remote", "--", r.remote, ref)
+			if err != nil {
+				return err
+			}
+			if at, _, _ = strings.Cut(at, "\t"); at == merged {
+				args = append(args, "--force-with-lease="+ref+":"+merged)
+			}
+		}
+		_, err := g.Run(ctx, append(args, "--", r.remote, ref+":"+ref)...)
 		return err
 	})
 }
 
-// catchUp returns the newest commit of a branch that is at commit here, with those that others pushed.
-func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, error) {
-	known := commit
+// catchUp returns the newest commit of the branch of c, with those that others pushed.
+func (r *Repo) catchUp(ctx context.Context, c Change) (string, error) {
+	branch, commit, known := c.Branch, c.Head, c.Head
 	if _, err := r.git.Run(ctx, "cat-file", "-e", commit); git.ExitCode(err) > 0 {
 		known = "" // the repository was damaged, and made again
 	}
@@ -82,7 +91,7 @@ func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, erro
 		}
 		return commit, nil // merged and deleted: the push creates it again
 	}
-	if err != nil {
+	if err != nil || fetched == c.Merged {
 		return commit, err
 	}
 	if _, err = r.git.Run(ctx, "merge-base", "--is-ancestor", fetched, commit); git.ExitCode(err) == 1 {
@@ -93,6 +102,45 @@ func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, erro
 		return commit, fmt.Errorf("branch %s: was rewritten on the remote; want commits on top of it", branch)
 	}
 	return commit, err
+}
+
+// refresh returns c on the newest base: begun anew there after its pull request was merged, else with the base merged
+// into it, unless they conflict or git is older than 2.38.
+func (r *Repo) refresh(ctx context.Context, t Task, c Change) (Change, error) {
+	base, err := r.baseCommit(ctx)
+	if err != nil || base == c.Base {
+		return c, err
+	}
+	anew := Change{Branch: c.Branch, Base: base, Head: base, Merged: c.Head}
+	if c.isEmpty() {
+		return Change{Branch: c.Branch, Base: base, Head: base}, nil
+	}
+	if _, err := r.git.Run(ctx, "merge-base", "--is-ancestor", c.Head, base); git.ExitCode(err) != 1 {
+		return anew, err
+	}
+	if r.host != nil {
+		merged, err := r.host.Merged(ctx, codehost.Proposal{Branch: c.Branch, Since: t.Created.Add(-clockSkew)})
+		if err != nil || merged {
+			return anew, err
+		}
+	}
+	if _, err := r.git.Run(ctx, "merge-base", "--is-ancestor", base, c.Head); git.ExitCode(err) != 1 {
+		c.Base = base // people merged it
+		return c, err
+	}
+	var tree string
+	err = r.at().At(ctx, "", "", func(g git.Client) (err error) { // without programs that a configuration names
+		tree, err = g.Run(ctx, "merge-tree", "--write-tree", "--no-messages", c.Head, base)
+		return err
+	})
+	if git.ExitCode(err) > 0 {
+		return c, nil
+	}
+	if err == nil {
+		c.Head, err = r.commit(ctx, "Merge "+r.Source().Ref+"\n\nDocgauge-Job: "+t.Job+"\n", tree, c.Head, base)
+		c.Base = base
+	}
+	return c, err
 }
 
 // fetchBase brings the base branch of the URL here, if there is one.

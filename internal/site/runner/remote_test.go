@@ -103,7 +103,7 @@ func TestTokenStaysWithGit(t *testing.T) {
 				})
 			job := "job_" + strings.ReplaceAll(name, " ", "_")
 			first := edit(t, r, Task{Job: job, Prompt: "one\n"})
-			if err := r.push(t.Context(), first.Branch); err != nil {
+			if err := r.push(t.Context(), first); err != nil {
 				t.Error(err)
 			}
 			if at := engines.Git(t, bare, "rev-parse", first.Branch); at != first.Head {

@@ -49,15 +49,17 @@ type RepoOptions struct {
 	// Check is run by sh -c after a change, in the same place; it fails what must not be proposed.
 	// Empty = everything passes.
 	Check string
+	// CheckTries is how often the agent may correct a change that does not pass, in its session.
+	CheckTries int
 	// Instead, if set, is asked first: it may edit the files below dir in the place of the command,
 	// and reports whether it did.
 	Instead func(dir string, t Task) (bool, error)
 	Timeout time.Duration // ends the command, and the check, and all they started; 0 = DefaultTimeout
 	// MaxDisk limits the files of one job at work, in bytes, and the homes of all others together; 0 = defaultMaxDisk.
 	MaxDisk int64
-	// Env names variables of this process that the command gets besides the ordinary ones
-	// (PATH, HOME and the like). A change that contains the value of one is refused.
-	Env []string
+	// Env has variables that the command gets besides the ordinary ones (PATH, HOME and the like). Secrets of it are
+	// hidden in output, refused in changes and removed from homes.
+	Env []Variable
 	// OwnHome gives each job a home directory, which stays until Forget, or until MaxDisk needs its bytes; so does
 	// a Jail. Without, HOME is the one of this process.
 	OwnHome bool
@@ -74,6 +76,9 @@ type RepoOptions struct {
 	// CodeHost, branches are pushed to the URL.
 	CodeHost, CodeHostURL, Project, Remote string
 	Token                                  func() (string, error)
+	// Labels and Draft are of pull requests when they are opened; HidePrompt keeps the prompt out of them.
+	Labels            []string
+	Draft, HidePrompt bool
 }
 
 // Repo is a repository being edited. It implements [Editor] and [Host]. Jobs may be edited
@@ -360,29 +365,26 @@ func Version(ctx context.Context, preset string, jail *Jail, dir string) (string
 
 // lastLine returns the last line of text, cut.
 func lastLine(text string) string {
-	if text = strings.TrimSpace(text); text == "" {
-		return "no output"
-	}
-	return Subject(text[strings.LastIndexByte(text, '\n')+1:])
+	text = strings.TrimSpace(text)
+	return cmp.Or(oneLine(text[strings.LastIndexByte(text, '\n')+1:], maxWords), "no output")
 }
 
-// Propose pushes the branch, and with a code host opens its pull request, unless there is one. Without,
-// there is no link.
+// Propose pushes the branch, and with a code host opens its pull request, or changes the text of the one there is.
+// Without, there is no link.
 func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {
 	if r.remote != "" {
-		if err := codehost.Retry(ctx, git.Again, func() error { return r.push(ctx, c.Branch) }); err != nil {
+		if err := codehost.Retry(ctx, git.Again, func() error { return r.push(ctx, c) }); err != nil {
 			return "", err
 		}
 	}
 	if r.host == nil {
 		return "", nil
 	}
-	return r.host.Open(ctx, codehost.Proposal{
-		Branch: c.Branch, Base: r.Source().Ref, Title: Subject(j.Prompts[0]),
-		Body:  "Opened by docgauge for agent job `" + j.ID + "`.",
-		Ended: j.PRLink == nil,                  // a person may have ended it before its link was in the journal
-		Since: j.CreatedAt.Add(-24 * time.Hour), // the clock of the host may differ
-	})
+	p, err := r.proposal(ctx, j, c)
+	if err != nil {
+		return "", err
+	}
+	return r.host.Open(ctx, p)
 }
 
 // baseCommit returns the newest commit of the base branch.

@@ -16,6 +16,14 @@ func write(t testing.TB, path, text string) {
 	check(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
+// variables are secrets of this process.
+func variables(names ...string) (all []Variable) {
+	for _, name := range names {
+		all = append(all, Variable{Name: name, Value: os.Getenv(name)})
+	}
+	return all
+}
+
 // openRepo opens a repository; RepoOptions.Remote counts without GitHub, too.
 func openRepo(t testing.TB, o RepoOptions, change ...func(*Repo)) *Repo {
 	t.Helper()

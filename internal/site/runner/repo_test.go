@@ -338,7 +338,7 @@ func TestCopyHeals(t *testing.T) {
 			there := func(r *Repo) { r.dir, r.options.Remote = dir, url }
 			r := openRepo(t, o, there)
 			first := edit(t, r, Task{Job: "job_1", Prompt: "one\n"})
-			check(t, r.push(t.Context(), first.Branch))
+			check(t, r.push(t.Context(), first))
 			check(t, r.Close())
 			damage(t, o.Path, first)
 			left := filepath.Join(o.Path, "objects", "pack", "tmp_pack_1")
@@ -348,7 +348,7 @@ func TestCopyHeals(t *testing.T) {
 				t.Errorf("%s: %v, want it removed", left, err)
 			}
 			for job, last := range map[string]Change{"job_1": first, "job_2": {}} {
-				check(t, r.push(t.Context(), edit(t, r, Task{Job: job, Prompt: "two\n", Last: last}).Branch))
+				check(t, r.push(t.Context(), edit(t, r, Task{Job: job, Prompt: "two\n", Last: last})))
 			}
 			if got := engines.Git(t, o.Path, "show", first.Branch+":new.md"); got != "one\ntwo" {
 				t.Errorf("new.md %q", got)
@@ -419,7 +419,7 @@ func TestPushAndCatchUp(t *testing.T) {
 	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >> new.md", Remote: "origin"})
 	push := func(c Change) {
 		t.Helper()
-		check(t, r.push(t.Context(), c.Branch))
+		check(t, r.push(t.Context(), c))
 		if at := engines.Git(t, remote, "rev-parse", c.Branch); at != c.Head {
 			t.Errorf("remote at %s, want %s", at, c.Head)
 		}
@@ -447,7 +447,7 @@ func TestPushAndCatchUp(t *testing.T) {
 		!strings.Contains(err.Error(), "rewritten on the remote") {
 		t.Errorf("rewritten: %v", err)
 	}
-	if err := r.push(t.Context(), first.Branch); err == nil || !strings.Contains(err.Error(), "git push") {
+	if err := r.push(t.Context(), first); err == nil || !strings.Contains(err.Error(), "git push") {
 		t.Errorf("push over it: %v", err)
 	}
 }
@@ -467,7 +467,7 @@ func TestLogin(t *testing.T) {
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	for _, prefix := range []string{server.URL + "/", "https://elsewhere.example/"} {
 		r.login = func() (string, string, string, error) { return prefix, "x-access-token", "s3cret", nil }
-		err := r.push(t.Context(), c.Branch)
+		err := r.push(t.Context(), c)
 		if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%v", err)
 		}

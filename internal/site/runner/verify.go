@@ -2,7 +2,6 @@ package runner
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,17 +96,26 @@ func (r *Repo) publish(ctx context.Context, w *workplace, message, start, tree s
 	if err := r.git.Pipe(ctx, io.Discard, pack, "-c", bigFile, "unpack-objects", "-q"); err != nil {
 		return "", err
 	}
+	return r.commit(ctx, message, tree, start)
+}
+
+// commit makes a commit of a tree, which no branch has yet.
+func (r *Repo) commit(ctx context.Context, message, tree string, parents ...string) (commit string, err error) {
+	args := []string{"commit-tree", "-F", "-"}
+	for _, parent := range parents {
+		args = append(args, "-p", parent)
+	}
 	author := r.git.With("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
 		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
 	var out bytes.Buffer
-	err = author.Stream(ctx, &out, message, "commit-tree", "-p", start, "-F", "-", tree)
+	err = author.Stream(ctx, &out, message, append(args, tree)...)
 	return strings.TrimSpace(out.String()), err
 }
 
 // refuse returns an error for the first of the changes to tree, as diff-tree -z --raw lists them, that is not
 // allowed.
 func (r *Repo) refuse(ctx context.Context, g git.Client, tree, changes string) error {
-	var blobs, names, added, gone []string
+	var former, blobs, names, added, gone []string
 	fields := strings.Split(strings.TrimSuffix(changes, "\x00"), "\x00")
 	secrets, guards := r.secrets(), r.guards()
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -117,7 +125,7 @@ func (r *Repo) refuse(ctx context.Context, g git.Client, tree, changes string) e
 			return fmt.Errorf("git diff-tree: want five fields, got %.100q", fields[i])
 		}
 		before, after, blob := meta[0], meta[1], meta[3]
-		if contains(name, secrets) {
+		if before == modeNone && redact(name, secrets) != name {
 			return refusal{"(hidden)", "has a secret of the agent's environment in its name"}
 		}
 		if before == modeRepo {
@@ -128,6 +136,9 @@ func (r *Repo) refuse(ctx context.Context, g git.Client, tree, changes string) e
 		}
 		if err := refusePath(guards, name, after == modeLink); err != nil {
 			return err
+		}
+		if before != modeNone {
+			former = append(former, meta[2])
 		}
 		if after == modeNone {
 			gone = append(gone, name)
@@ -183,11 +194,15 @@ func (r *Repo) refuse(ctx context.Context, g git.Client, tree, changes string) e
 	if len(secrets) == 0 {
 		return nil
 	}
-	f := &finder{secrets: secrets}
-	if err := g.Stream(ctx, f, list, "cat-file", "--batch"); err != nil || !f.found {
-		return err
+	had, has := &redactor{to: io.Discard, secrets: secrets}, &redactor{to: io.Discard, secrets: secrets}
+	err = errors.Join(g.Stream(ctx, had, strings.Join(append(former, ""), "\n"), "cat-file", "--batch"),
+		g.Stream(ctx, has, list, "cat-file", "--batch"))
+	for _, s := range secrets { // in files that had it before, it is not the agent's
+		if err == nil && has.found[s.Name] > had.found[s.Name] {
+			return refused(strings.Join(names, ", "), "contains the secret "+s.Name+" of the agent's environment")
+		}
 	}
-	return refused(strings.Join(names, ", "), "contains a secret of the agent's environment")
+	return err
 }
 
 // treeEntry is a file, a link or a submodule of a tree.
@@ -349,36 +364,4 @@ func leaves(name, target string) bool {
 		}
 	}
 	return false
-}
-
-// minSecret is the length below which a value is taken for a setting and not for a secret.
-const minSecret = 8
-
-// secrets returns the values of the variables that the agent gets by name.
-func (r *Repo) secrets() (values []string) {
-	for _, name := range r.options.Env {
-		if value := strings.TrimSpace(os.Getenv(name)); len(value) >= minSecret {
-			values = append(values, value)
-		}
-	}
-	return values
-}
-
-func contains(text string, secrets []string) bool {
-	return slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(text, s) })
-}
-
-// finder is a writer that looks for secrets.
-type finder struct {
-	secrets []string
-	rest    []byte // the end of what was written, in which a secret may have begun
-	found   bool
-}
-
-func (f *finder) Write(p []byte) (int, error) {
-	longest := len(slices.MaxFunc(f.secrets, func(a, b string) int { return cmp.Compare(len(a), len(b)) }))
-	text := append(f.rest, p...)
-	f.found = f.found || contains(string(text), f.secrets)
-	f.rest = slices.Clone(text[max(0, len(text)-longest+1):])
-	return len(p), nil
 }

@@ -33,6 +33,8 @@ type Jobs struct {
 	*runner.Queue
 	repos   map[string]*runner.Repo
 	refused error // why no job is taken; nil = they are
+	// places hides where the repositories and the directory are: an answer does not say it.
+	places *strings.Replacer
 }
 
 // newJail returns the jail that r asks for; nil without one.
@@ -87,16 +89,20 @@ func OpenJobs(
 	}
 	jail, err := r.newJail(ctx, filepath.Join(dir, "jail"), logger)
 	j.refused = err
+	places := []string{filepath.Dir(dir), "DOCGAUGE_SITE_DIR"}
 	for project, o := range r.repos {
 		o.Jail = jail
 		if o.URL != "" {
 			o.Path = filepath.Join(dir, "copies", project+".git")
+		} else if path, err := filepath.Abs(o.Path); err == nil {
+			places = append(places, path, "DOCGAUGE_SITE_REPO")
 		}
 		if j.repos[project], err = runner.OpenRepo(ctx, o, filepath.Join(dir, "work", project)); err != nil {
 			delete(j.repos, project)
 			return nil, fmt.Errorf("DOCGAUGE_SITE_REPO: project %s: %w", project, err)
 		}
 	}
+	j.places = strings.NewReplacer(places...)
 	j.Queue, err = runner.Open(runner.Options{
 		Dir: dir, Workers: r.settings.Concurrency, ArchiveAfter: archiveAfter, Model: model,
 		Source: func(project string) runner.Source { return j.repos[project].Source() },
@@ -138,11 +144,18 @@ func (j *Jobs) taken(project string) error {
 }
 
 // Create accepts a job.
-func (j *Jobs) Create(c *api.Call, prompt string) (any, error) {
+func (j *Jobs) Create(c *api.Call, prompt, title string) (any, error) {
 	if err := j.taken(c.Project); err != nil {
 		return nil, err
 	}
-	return j.Queue.Create(c.Project, prompt)
+	job, err := j.Queue.Create(c.Project, prompt, title)
+	return j.shown(job), err
+}
+
+// shown returns a job as answers have it.
+func (j *Jobs) shown(job runner.Job) runner.Job {
+	job.Failure = j.places.Replace(job.Failure)
+	return job
 }
 
 // Message accepts a message for a job.
@@ -150,11 +163,15 @@ func (j *Jobs) Message(c *api.Call, id, prompt string) (any, error) {
 	if err := j.taken(c.Project); err != nil {
 		return nil, err
 	}
-	return j.Queue.Message(c.Project, id, prompt)
+	job, err := j.Queue.Message(c.Project, id, prompt)
+	return j.shown(job), err
 }
 
 // Get returns a job.
-func (j *Jobs) Get(c *api.Call, id string) (any, error) { return j.Queue.Get(c.Project, id) }
+func (j *Jobs) Get(c *api.Call, id string) (any, error) {
+	job, err := j.Queue.Get(c.Project, id)
+	return j.shown(job), err
+}
 
 // jobEditor is the repository of each job's project.
 type jobEditor struct{ *Jobs }

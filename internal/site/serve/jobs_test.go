@@ -36,7 +36,6 @@ func goodJobs(repo string) JobSettings {
 }
 
 func TestJobSettings(t *testing.T) {
-	t.Setenv("MODEL_KEY", "x")
 	token := func() (string, error) { return "t", nil }
 	two := []string{"prj_a", "prj_b"}
 	on := func(repo, host, hostURL string, token func() (string, error)) func(*JobSettings) {
@@ -67,6 +66,8 @@ func TestJobSettings(t *testing.T) {
 		"env form":    {func(s *JobSettings) { s.Env = "A=b" }, "want names of variables"},
 		"env of ours": {func(s *JobSettings) { s.Env = "DOCGAUGE_SITE_TOKEN" }, "agents must not see"},
 		"env unset":   {func(s *JobSettings) { s.Env = "MODEL_KEY,NO_SUCH_KEY" }, "NO_SUCH_KEY: is not set"},
+		"secret":      {func(s *JobSettings) { s.Env = "MODEL_KEY,+MODEL_MODE" }, ""},
+		"short":       {func(s *JobSettings) { s.Env = "MODEL_KEY,MODEL_MODE" }, "want +MODEL_MODE"},
 		"allow":       {func(s *JobSettings) { s.Allow = "ci,everything" }, "want ci, hosts, hooks, editors"},
 		"hosts":       {func(s *JobSettings) { s.Jail, s.Hosts = "bubblewrap", "10.0.0.1" }, "DOCGAUGE_SITE_AGENT_HOSTS"},
 		"localhost":   {func(s *JobSettings) { s.Jail, s.Hosts = "bubblewrap", "localhost:7443" }, "in the jail"},
@@ -107,6 +108,7 @@ func TestJobSettings(t *testing.T) {
 		"path on GitHub": {func(s *JobSettings) { s.CodeHost, s.Token = "github", token }, "want the URL of the repository"},
 	} {
 		s := goodJobs("prj_a=/srv/docs.git")
+		s.Variables = map[string]string{"MODEL_KEY": "0123456789", "MODEL_MODE": "x"}
 		tc.change(&s)
 		_, err := ParseJobs(s, two)
 		if (err != nil) != (tc.want != "") || err != nil && (!strings.Contains(err.Error(), tc.want) ||
@@ -148,7 +150,7 @@ func TestJobSettings(t *testing.T) {
 }
 
 // ask sends a request about jobs of prj_a and returns the status and the job.
-func askJobs(t *testing.T, j *Jobs, method, target, prompt string) (status int, job runner.Job, body string) {
+func askJobs(t *testing.T, j *Jobs, method, target, prompt string, header ...string) (status int, job runner.Job, body string) {
 	t.Helper()
 	service := api.NewService(api.Options{
 		FindKey: func(context.Context, [32]byte) (api.Credential, bool, error) {
@@ -163,6 +165,9 @@ func askJobs(t *testing.T, j *Jobs, method, target, prompt string) (status int, 
 	r := httptest.NewRequest(method, target, strings.NewReader(string(text)))
 	r.Header.Set("Authorization", "Bearer dgs_x")
 	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
 	w := httptest.NewRecorder()
 	service.Handler().ServeHTTP(w, r)
 	_ = json.Unmarshal(w.Body.Bytes(), &job) // of an error: nothing
@@ -205,6 +210,11 @@ func TestSiteJobs(t *testing.T) {
 	s := goodJobs("prj_a=" + repo)
 	s.Check = "! grep -q forbidden new.md"
 	j := openJobs(t, s, dir)
+	_, titled, _ := askJobs(t, j, http.MethodPost, jobsOfA, "x", "Docgauge-Title", "=?utf-8?q?=C3=A9_line?=")
+	waitForJob(t, j, titled.ID)
+	if got := engines.Git(t, repo, "log", "-1", "--format=%s", "docgauge/"+titled.ID); got != "é line" {
+		t.Errorf("title: %q", got)
+	}
 	status, job, body := askJobs(t, j, http.MethodPost, jobsOfA, "hello")
 	if status != http.StatusCreated || job.Model != "command, not jailed" || job.Source.Ref != "main" {
 		t.Fatalf("%d %s", status, body)
@@ -216,8 +226,9 @@ func TestSiteJobs(t *testing.T) {
 		t.Errorf("new.md: %q", got)
 	}
 	_, bad, _ := askJobs(t, j, http.MethodPost, jobsOfA, "forbidden")
-	if got := waitForJob(t, j, bad.ID); got.Status != runner.Failed || engines.Git(t, repo, "branch", "--list",
-		"docgauge/"+bad.ID) != "" {
+	if got := waitForJob(t, j, bad.ID); got.Status != runner.Failed || !strings.Contains(got.Failure, "SITE_CHECK_COMMAND: ") ||
+		engines.Git(t, repo, "branch", "--list",
+			"docgauge/"+bad.ID) != "" {
 		t.Errorf("does not pass the check: %+v", got)
 	}
 	if status, _, body := askJobs(t, j, http.MethodPost, "/v2/agent/prj_b/job", "x"); status != http.StatusNotFound ||
@@ -395,6 +406,7 @@ func TestTryAgent(t *testing.T) {
 			}
 			s := goodJobs("prj_a=" + repo)
 			s.Agent, s.Command, s.Check, s.Env = "claude", "", tc.check, "MODEL_KEY"
+			s.Variables = map[string]string{"MODEL_KEY": os.Getenv("MODEL_KEY")}
 			r, err := ParseJobs(s, []string{"prj_a"})
 			if err != nil {
 				t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,11 +19,15 @@ import (
 // JobSettings are the settings of a site's agent jobs, as they are written. An error names the
 // variable.
 type JobSettings struct {
-	Repo, Agent, Command, Env, Hosts, Tools, URL, CA, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL string
+	Repo, Agent, Command, Env, Hosts, Tools, URL, CA, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL, Labels string
 
+	Draft, HidePrompt bool // of pull requests
+
+	Variables   map[string]string      // those that Env names and that are set
 	Token       func() (string, error) // nil = none
 	Timeout     time.Duration
 	Concurrency int
+	CheckTries  int
 	MaxDisk     int64
 }
 
@@ -32,6 +35,7 @@ type JobSettings struct {
 type JobRules struct {
 	settings JobSettings
 	repos    map[string]runner.RepoOptions // by project; Path is empty for a URL
+	env      []runner.Variable
 	hosts    []string
 	tools    []string
 	gateway  *runner.Gateway // nil = none
@@ -67,7 +71,9 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 		add("AGENT_COMMAND: missing; the command that edits files, with the prompt on standard input")
 	}
 	for _, name := range format.List(s.Env) {
-		_, set := os.LookupEnv(name)
+		name, plain := strings.CutPrefix(name, "+")
+		value, set := s.Variables[name]
+		r.env = append(r.env, runner.Variable{Name: name, Value: value, Plain: plain})
 		switch {
 		case !envName.MatchString(name):
 			add("AGENT_ENV: %.60q: want names of variables", name)
@@ -75,6 +81,9 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 			add("AGENT_ENV: %.60s: is a setting of docgauge, which agents must not see", name)
 		case !set:
 			add("AGENT_ENV: %.60s: is not set", name)
+		case !plain && len(strings.TrimSpace(value)) < runner.MinSecret:
+			add("AGENT_ENV: %.60s: has less than %d bytes, too few to be found as a secret: want +%[1]s if it is none", name,
+				runner.MinSecret)
 		}
 	}
 	for _, kind := range format.List(s.Allow) {
@@ -153,9 +162,10 @@ func (r *JobRules) parseRepos(projects []string) error {
 			continue
 		}
 		source, branch, _ := strings.Cut(source, "#")
-		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, Timeout: s.Timeout, MaxDisk: s.MaxDisk,
-			Env: format.List(s.Env), OwnHome: true, Allow: format.List(s.Allow), Refuse: format.List(s.Refuse), Token: s.Token,
-			Gateway: r.gateway}
+		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, CheckTries: s.CheckTries,
+			Timeout: s.Timeout, MaxDisk: s.MaxDisk, Env: r.env, OwnHome: true, Allow: format.List(s.Allow),
+			Refuse: format.List(s.Refuse), Token: s.Token, Gateway: r.gateway,
+			Labels: format.List(s.Labels), Draft: s.Draft, HidePrompt: s.HidePrompt}
 		if s.Agent != "command" {
 			o.Preset = s.Agent
 		}
