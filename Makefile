@@ -111,13 +111,18 @@ race: ## the concurrent packages under the race detector
 # the linter leaves compiled packages that the tests then need not compile.
 define CHECK
 $(MAKE) --no-print-directory engines &
+sh internal/dev/engines/install.sh agents &
 $(MAKE) --no-print-directory lint
 $(MAKE) --no-print-directory demo DEMO_BINARY=$(TEST_BINARY)
 wait
 endef
-export CHECK
-check: ## what CI runs: lint, the demo, every test
-	@printf '%s\n' "$$CHECK" "$$READY" "$$RACE" "$$UNRACED" | sh internal/dev/steps/steps.sh
+# The programs of agents, which `make test` leaves out, with models of our own.
+define AGENTS
+TEST_AGENTS=1 $(GOTEST) -run TestRealAgents ./internal/site/runner &
+endef
+export CHECK AGENTS
+check: ## what CI runs: lint, the demo, every test, real agents
+	@printf '%s\n' "$$CHECK" "$$READY" "$$AGENTS" "$$RACE" "$$UNRACED" | sh internal/dev/steps/steps.sh
 
 lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
 	$(LINT) run ./...

@@ -174,6 +174,19 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestRenderNothing: a template that has nothing to say sends no job.
+func TestRenderNothing(t *testing.T) {
+	p := Prompt{Path: "a.md", Template: true, Body: `[[ if misses "week" 20 -]]text[[- end ]]`, bodyLine: 1}
+	n := numbers()
+	if r, err := Render(t.Context(), p, sampleTime, n); err != nil || r.Text != "text" {
+		t.Errorf("with misses: %q %v", r.Text, err)
+	}
+	n.agents.Misses = nil
+	if r, err := Render(t.Context(), p, sampleTime, n); !errors.Is(err, errNothing) {
+		t.Errorf("without: %q %v", r.Text, err)
+	}
+}
+
 // TestRenderWaits: where numbers are missing nothing is rendered, and the error says
 // which numbers are missing and names the line that asks for them.
 func TestRenderWaits(t *testing.T) {

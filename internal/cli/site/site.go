@@ -32,6 +32,6 @@ your site:
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.countCommand(), a.reportCommand(), a.serveCommand(), a.checkCommand(), a.keysCommand(),
-		a.agentsCommand(), a.exportCommand())
+		a.agentsCommand(), a.exportCommand(), a.jobsCommand(), a.tryCommand())
 	return cmd
 }

@@ -8,7 +8,8 @@
 # Needs Go, npm and Python 3 with venv.
 # No service is started or left enabled.
 #
-# With the argument "stack" it installs only what `make stack` uses, with "user-agents" only those lists.
+# With the argument "stack" it installs only what `make stack` uses, with "user-agents" only those lists, with "agents"
+# only Claude Code, Codex and Gemini CLI (900 MB), with npm, which `make check` runs against a model of our own.
 set -eu
 
 clickhouse=18.16.1
@@ -23,6 +24,9 @@ versitygw=v1.8.0
 compose=v2.16.2
 caddy=2.11.7
 helm=v3.22.0
+claude=2.1.332
+codex=0.171.0
+gemini=0.61.0
 
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 node=$root/.tools/node
@@ -85,6 +89,20 @@ install_miniflare() {
 	grep -qs "\"version\": \"$miniflare\"" "$node/node_modules/miniflare/package.json" && return
 	say "miniflare $miniflare (165 MB)"
 	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "miniflare@$miniflare"
+}
+
+# Their programs are in packages for this system, which npm chooses.
+install_agents() {
+	set -- "@anthropic-ai/claude-code@$claude" "@openai/codex@$codex" "@google/gemini-cli@$gemini"
+	[ "$(cat "$root/.tools/agents/installed" 2>/dev/null)" = "$*" ] && return
+	say "$*"
+	rm -rf "$root/.tools/agents"
+	mkdir -p "$root/.tools/agents"
+	if npm install --silent --no-audit --no-fund --save-exact --prefix "$root/.tools/agents" "$@"; then
+		echo "$*" >"$root/.tools/agents/installed"
+	else
+		echo "engines: agents were not installed; going on without them" >&2
+	fi
 }
 
 install_versitygw() {
@@ -193,6 +211,10 @@ if [ "${1:-}" = stack ]; then
 fi
 if [ "${1:-}" = user-agents ]; then
 	install_user_agents
+	exit
+fi
+if [ "${1:-}" = agents ]; then
+	install_agents
 	exit
 fi
 install_chdb

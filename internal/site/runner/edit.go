@@ -162,7 +162,8 @@ func (r *Repo) runCheck(ctx context.Context, w *workplace) (output string, err e
 // runAgent runs the agent and adds its report to the result. The error is how it ended, by its exit code or by its
 // report. A session that is lost is replaced by a new one.
 func (r *Repo) runAgent(ctx context.Context, w *workplace, t Task, left time.Duration, result *Result) (ended error) {
-	s := step{name: "agent", command: r.options.Command, stdin: t.Prompt, env: r.environ(), timeout: left}
+	s := step{name: "agent", command: r.options.Command, stdin: t.Prompt, env: r.environ(), timeout: left,
+		gateway: r.options.Gateway}
 	p, ok := presets[r.options.Preset]
 	if ok {
 		s.command, s.listener = p.commandLine(r.options.Jail != nil, t.Session), &listener{preset: p}
@@ -276,6 +277,7 @@ type step struct {
 	env                  []string  // NAME=VALUE, besides the ordinary ones
 	listener             *listener // hears the output too; nil = none
 	home                 string    // empty = the job's home
+	gateway              *Gateway  // nil = none
 	timeout              time.Duration
 
 	// Fields used only by jailed git: whether the tree is not to be written, what gets standard output, and $START.
@@ -305,6 +307,9 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	}
 	cmd := exec.CommandContext(limited, "sh", "-c", s.command)
 	cmd.Dir, cmd.Env = w.tree(), append(env, "PWD="+w.tree())
+	if s.gateway != nil {
+		cmd.Env = append(cmd.Env, gatewayVariable+"="+s.gateway.String())
+	}
 	refusedHosts := func() []string { return nil }
 	if r.options.Jail != nil {
 		var end func()

@@ -36,9 +36,11 @@ const (
 	insideWork = "/workspace"
 	insideHome = "/home/agent"
 	insideGit  = "/git" // others see its objects alone
-	// insideSelf is the path of this program in a jail, socket the path of the proxy outside.
-	insideSelf = "/run/docgauge"
-	socket     = "/run/docgauge-proxy"
+	// insideSelf is the path of this program in a jail, socket and gatewaySocket the paths of the proxy and of the
+	// gateway outside.
+	insideSelf    = "/run/docgauge"
+	socket        = "/run/docgauge-proxy"
+	gatewaySocket = "/run/docgauge-gateway"
 )
 
 // insideEtc are the files of a jail's /etc that are not the machine's.
@@ -192,8 +194,8 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refus
 	}
 	inside := cmd.Args
 	refused, end = func() []string { return nil }, func() {}
-	if len(j.hosts) > 0 && !s.git {
-		ln, err := listenIn(w.dir)
+	if (len(j.hosts) > 0 || s.gateway != nil) && !s.git {
+		ln, err := listenIn(w.dir, proxyName)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -201,6 +203,24 @@ func (j *Jail) confine(cmd *exec.Cmd, w *workplace, s step, env []string) (refus
 		refused, end = p.refusedHosts, p.end
 		args = append(args, "--ro-bind", j.self, insideSelf, "--bind", filepath.Join(w.dir, proxyName), socket)
 		inside = append([]string{insideSelf, helperCommand, bridge}, inside...)
+	}
+	if s.gateway != nil {
+		ln, err := listenIn(w.dir, gatewayName)
+		var endGateway func()
+		if err == nil {
+			endGateway, err = s.gateway.serve(ln, j.options.Logger)
+		}
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		endHosts := end
+		end = func() {
+			endGateway()
+			endHosts()
+		}
+		args = append(args, "--bind", filepath.Join(w.dir, gatewayName), gatewaySocket)
+		env = append(env, gatewayVariable+"=http://"+gatewayAddress)
 	}
 	args = append(args, "--remount-ro", "/", "--chdir", insideWork, "--seccomp", "4")
 	// In files, so that the command line, which all users of the machine can read, has no paths of ours.
@@ -238,17 +258,20 @@ func inMemory(text string) (*os.File, error) {
 	return f, err
 }
 
-const proxyName = "proxy.sock"
+const (
+	proxyName   = "proxy.sock"
+	gatewayName = "gateway.sock"
+)
 
 // listenIn returns a listener on a socket in dir, whose path may be longer than those of sockets.
-func listenIn(dir string) (net.Listener, error) {
+func listenIn(dir, name string) (net.Listener, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close() //nolint:errcheck // it was only read
-	_ = os.Remove(filepath.Join(dir, proxyName))
-	ln, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), proxyName))
+	_ = os.Remove(filepath.Join(dir, name))
+	ln, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name))
 	if err == nil {
 		ln.(*net.UnixListener).SetUnlinkOnClose(false) // the path does not outlive d; clear removes the file
 	}
@@ -290,32 +313,22 @@ func (j *Jail) probe(ctx context.Context) error {
 	return nil
 }
 
-// runBridge runs a command in a jail that has a proxy at 127.0.0.1, and returns its exit code. What it
-// leaves behind ends with the jail.
+// runBridge runs a command in a jail that has a proxy at 127.0.0.1, and the gateway if there is one, and returns its
+// exit code. What it leaves behind ends with the jail.
 func runBridge(command []string) int {
 	fail := func(err error) int {
 		fmt.Fprintln(os.Stderr, "jail:", err)
 		return 126
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := bridgeTo(socket, "127.0.0.1:0")
 	if err != nil {
 		return fail(err)
 	}
-	go func() {
-		for {
-			in, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer in.Close() //nolint:errcheck // the other side has gone
-				if out, err := net.Dial("unix", socket); err == nil {
-					defer out.Close() //nolint:errcheck // as above
-					join(in, out)
-				}
-			}()
+	if _, missing := os.Lstat(gatewaySocket); missing == nil {
+		if _, err := bridgeTo(gatewaySocket, gatewayAddress); err != nil {
+			return fail(err)
 		}
-	}()
+	}
 	program, err := exec.LookPath(command[0])
 	if err != nil {
 		return fail(err)
@@ -333,4 +346,28 @@ func runBridge(command []string) int {
 		return code
 	}
 	return 137
+}
+
+// bridgeTo leads from an address in the jail to a socket.
+func bridgeTo(socket, address string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer in.Close() //nolint:errcheck // the other side has gone
+				if out, err := net.Dial("unix", socket); err == nil {
+					defer out.Close() //nolint:errcheck // as above
+					join(in, out)
+				}
+			}()
+		}
+	}()
+	return ln, nil
 }

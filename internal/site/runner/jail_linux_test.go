@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -46,10 +47,14 @@ func TestJailKeeps(t *testing.T) {
 	abstract, err := net.Listen("unix", fmt.Sprintf("@docgauge-test-%d", os.Getpid()))
 	check(t, err)
 	defer abstract.Close()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "canary of a service on this machine")
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(path.Clean(r.URL.Path)+"/", "/models/") {
+			_, _ = io.WriteString(w, "canary of a service on this machine")
+		}
 	}))
 	defer web.Close()
+	gateway, err := ParseGateway(web.URL+"/models", "")
+	check(t, err)
 	webPort := web.URL[strings.LastIndex(web.URL, ":")+1:]
 	jail := newJail(t, JailOptions{})
 	before := untouched(t, repo)
@@ -65,7 +70,9 @@ func TestJailKeeps(t *testing.T) {
 		"the disk":             "ls /mnt /srv /var /sys /boot; cat /etc/shadow /etc/ssl/private/*",
 		"writing outside":      "touch /usr/leak /etc/leak /leak /dev/leak /run/leak; echo x >/proc/sysrq-trigger",
 		"a service over HTTP":  "exec 3<>/dev/tcp/127.0.0.1/" + webPort + " && echo canary",
-		"names":                "getent hosts example.com && echo canary",
+		"beside the gateway": "for at in / /../x /%2e%2e/x '/a/..;/x' " + web.URL + "/x; do exec 3<>/dev/tcp/127.0.0.1/4000; " +
+			`printf "GET %s HTTP/1.0\r\n\r\n" $at >&3; cat <&3; done`,
+		"names": "getent hosts example.com && echo canary",
 		"more rights": "su -c 'echo canary'; unshare -Ur echo canary; mount -t tmpfs x /mnt && echo canary; " +
 			"chroot / echo canary",
 		"keeping memory":       "head -c 100000000 /dev/zero >/dev/shm/x && echo canary",
@@ -78,7 +85,8 @@ func TestJailKeeps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: "exec 2>&1; bash <<'EOF'\n" + try + "\nEOF\ntrue",
-				Env: variables("MODEL_KEY")}, in(filepath.Join(state, "jobs-of-"+strings.ReplaceAll(name, " ", "-"))))
+				Env: variables("MODEL_KEY"), Gateway: gateway},
+				in(filepath.Join(state, "jobs-of-"+strings.ReplaceAll(name, " ", "-"))))
 			result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 			if err != nil || !result.Change.isEmpty() || strings.Contains(result.Output, "canary") {
 				t.Errorf("%v, change %+v, output: %s", err, result.Change, result.Output)
@@ -318,6 +326,29 @@ func TestJailedNetwork(t *testing.T) {
 	if result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"}); err != nil ||
 		!strings.HasPrefix(result.Output, "HTTP/1.1 405") {
 		t.Errorf("plain HTTP: %v %q", err, result.Output)
+	}
+}
+
+// TestJailedGateway: the agent reaches the gateway, and the check does not.
+func TestJailedGateway(t *testing.T) {
+	repo := engines.GitRepository(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintln(w, "reached "+r.URL.String())
+	}))
+	defer server.Close()
+	gateway, err := ParseGateway(server.URL, "")
+	check(t, err)
+	const get = `bash -c 'exec 3<>/dev/tcp/127.0.0.1/4000; printf "GET /v1/models?x=1 HTTP/1.0\r\n\r\n" >&3; cat <&3'`
+	r := openRepo(t, RepoOptions{Path: repo, Jail: newJail(t, JailOptions{}), Gateway: gateway,
+		Command: "echo $AGENT_URL; " + get + " >new.md; cat new.md", Check: `[ -z "$AGENT_URL" ] && ! ` + get})
+	result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+	if err != nil || !strings.HasPrefix(result.Output, "http://127.0.0.1:4000\nHTTP/1.0 200") ||
+		!strings.HasSuffix(result.Output, "reached /v1/models?x=1\n") {
+		t.Errorf("%v, output %s", err, result.Output)
+	}
+	r = openRepo(t, RepoOptions{Path: repo, Gateway: gateway, Command: "echo $AGENT_URL"})
+	if result, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x"}); err != nil || result.Output != server.URL+"\n" {
+		t.Errorf("without a jail: %v, output %s", err, result.Output)
 	}
 }
 

@@ -102,6 +102,7 @@ func TestConnect(t *testing.T) {
 	check(t, err)
 	p := serveProxy(ln, hosts, slog.New(slog.DiscardHandler))
 	defer p.end()
+	gateway, reached := serveGateway(t, "", nil)
 	for target, want := range map[string]string{
 		"localhost": "200", "LOCALHOST": "200", "localhost.": "200",
 		"[2001:db8::7]": "403", "[2001:db8::7%25.example.com]": "403", "[2001:db8::7%251.example.com]": "403",
@@ -122,6 +123,9 @@ func TestConnect(t *testing.T) {
 			t.Errorf("%q: %q, want %s", target, line, want)
 		}
 		check(t, conn.Close())
+		if status, _ := ask(t, gateway, "CONNECT "+target+":"+port, ""); status == 200 || len(reached()) > 0 {
+			t.Errorf("%q, of the gateway: %d, reached %q", target, status, reached())
+		}
 	}
 }
 

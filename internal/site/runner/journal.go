@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -68,7 +69,7 @@ func openJournal(dir string, replay func(event) error) (*journal, error) {
 	// Without the lock the end of the file belongs to another process and must not be cut.
 	if err = lock(file, durable.LockPatience); err != nil {
 		err = fmt.Errorf(": %w", err)
-	} else if err = j.read(replay); err != nil {
+	} else if err = errors.Join(j.read(replay), j.cut()); err != nil {
 		err = fmt.Errorf("%w; put it back from a backup, or move it away: then its jobs are forgotten", err)
 	} else {
 		err = durable.SyncDir(dir) // it may be new
@@ -79,12 +80,51 @@ func openJournal(dir string, replay func(event) error) (*journal, error) {
 	return j, nil
 }
 
+// Recorded is a job as its journal has it, with the report of its last instruction.
+type Recorded struct {
+	Job
+	Project string   `json:"project"`
+	Prompts []string `json:"prompts"`
+	Branch  string   `json:"branch,omitempty"`
+	Failure string   `json:"failure,omitempty"`
+	Output  string   `json:"output,omitempty"`
+	Report  *Report  `json:"report,omitempty"`
+}
+
+// ReadJobs returns the jobs of a data directory in the order of their creation, also beside the process that works on
+// them, and changes nothing.
+func ReadJobs(dir string) (all []Recorded, err error) {
+	file, err := os.Open(filepath.Join(dir, journalName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("agent journal: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	q, reports := &Queue{jobs: map[string]*Job{}}, map[string]*Report{}
+	err = (&journal{file: file}).read(func(e event) error {
+		if e.Kind == eventStarted || e.Report != nil {
+			reports[e.Job] = e.Report
+		}
+		return q.apply(e)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("agent journal %s%w", file.Name(), err)
+	}
+	for _, j := range q.order {
+		all = append(all, Recorded{Job: j.shown(), Project: j.Project, Prompts: j.Prompts, Branch: j.last.Branch,
+			Failure: j.Failure, Output: j.Output, Report: reports[j.ID]})
+	}
+	return all, nil
+}
+
+// read passes the events of the complete lines to replay.
 func (j *journal) read(replay func(event) error) error {
 	lines := bufio.NewReader(j.file)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return j.cut()
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf(": %w", err)

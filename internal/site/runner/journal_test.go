@@ -282,3 +282,30 @@ func TestHalfALineIsCutOff(t *testing.T) {
 		t.Errorf("%.300s", text)
 	}
 }
+
+// TestReadJobs: the journal is read while another process writes to it, and nothing of it is changed.
+func TestReadJobs(t *testing.T) {
+	dir := t.TempDir()
+	if all, err := ReadJobs(dir); err != nil || len(all) > 0 {
+		t.Errorf("no journal: %v %v", all, err)
+	}
+	q := open(t, Options{Dir: dir})
+	id := create(t, q, `one [report:{"cost":0.25,"denied":["Bash"],"refused":["x:443"]}]`)
+	untilEnded(t, q, id)
+	path := filepath.Join(dir, journalName)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	check(t, err)
+	_, err = f.WriteString(`{"at":"2026`) // a line that is just being written
+	check(t, errors.Join(err, f.Close()))
+	before := journalText(t, dir)
+	all, err := ReadJobs(dir)
+	if err != nil || len(all) != 1 || all[0].ID != id || all[0].Status != Completed || *all[0].Cost != 0.25 ||
+		strings.Join(all[0].Report.Denied, "")+strings.Join(all[0].Report.Refused, "") != "Bashx:443" {
+		t.Errorf("%+v %v", all, err)
+	}
+	if journalText(t, dir) != before {
+		t.Error("the journal was changed")
+	}
+	check(t, os.Truncate(path, int64(strings.LastIndex(before, "\n")+1)))
+	closeQueue(t, q)
+}

@@ -18,6 +18,11 @@ type preset struct {
 	// command edits files. RESUME in it becomes resume for a follow-up, whose SESSION becomes that of the
 	// instruction before. In a jail, jailed takes the place of command, if there is one.
 	command, jailed, resume string
+	// keys are variables, any of which lets the agent reach its model: with the first one, at host.
+	keys []string
+	host string
+	// gateway is run before the command if $AGENT_URL, the URL of a Gateway, is set.
+	gateway string
 	// trust makes the agent trust the workspace of a jail, and so read the repository's settings for it.
 	trust string
 	// read takes over one JSON object of the output. What it does not know it ignores.
@@ -47,14 +52,22 @@ var presets = map[string]preset{
 	"claude": {
 		command: "exec claude -p --output-format json --permission-mode acceptEdits RESUME",
 		resume:  "--resume SESSION", read: readClaude, costOfSession: true,
+		keys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
+			"CLAUDE_CODE_USE_VERTEX"}, host: "api.anthropic.com",
+		gateway: `export ANTHROPIC_BASE_URL="$AGENT_URL"
+[ "$ANTHROPIC_API_KEY$ANTHROPIC_AUTH_TOKEN" ] || export ANTHROPIC_API_KEY=none`,
 		trust: `[ -e ~/.claude.json ] ||
 			printf '{"projects":{"%s":{"hasTrustDialogAccepted":true}}}\n' "$PWD" >~/.claude.json
 		`,
 	},
 	"codex": {
-		command: "exec codex exec --json --sandbox workspace-write RESUME -",
-		jailed:  "exec codex exec --json --sandbox danger-full-access RESUME -",
+		command: "exec codex exec \"$@\" --json --sandbox workspace-write RESUME -",
+		jailed:  "exec codex exec \"$@\" --json --sandbox danger-full-access RESUME -",
 		resume:  "resume SESSION", read: readCodex, tokensOfSession: true,
+		keys: []string{"CODEX_API_KEY", "CODEX_ACCESS_TOKEN"}, host: "api.openai.com",
+		gateway: `key=${CODEX_API_KEY:+CODEX_API_KEY} key=${key:-${OPENAI_API_KEY:+OPENAI_API_KEY}}
+set -- -c model_provider=gateway -c model_providers.gateway.name=gateway \
+	-c "model_providers.gateway.base_url=$AGENT_URL/v1" ${key:+-c "model_providers.gateway.env_key=$key"}`,
 		trust: `[ -e ~/.codex/config.toml ] || { mkdir -p ~/.codex
 			printf '[projects."%s"]\ntrust_level = "trusted"\n' "$PWD" >~/.codex/config.toml; }
 		`,
@@ -62,11 +75,32 @@ var presets = map[string]preset{
 	"gemini": {
 		command: "exec env GEMINI_CLI_TRUST_WORKSPACE=true gemini --output-format json --approval-mode auto_edit RESUME",
 		resume:  "--resume SESSION", read: readGemini,
+		keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"},
+		host: "generativelanguage.googleapis.com",
+		gateway: `export GOOGLE_GEMINI_BASE_URL="$AGENT_URL" GEMINI_API_KEY="${GEMINI_API_KEY:-none}"
+mkdir -p "$HOME/.gemini" # whose settings say that the key is for Gemini's API: otherwise it refuses the URL
+[ -e "$HOME/.gemini/settings.json" ] ||
+	echo '{"security":{"auth":{"selectedType":"gemini-api-key"}}}' >"$HOME/.gemini/settings.json"`,
 	},
 }
 
 // Presets returns the names of the agents whose command line and output are known.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
+
+// CheckAccess returns an error if an agent lacks the key of its model's service among the variables that it gets, or that
+// service among its hosts. Without a jail it reaches every host.
+func CheckAccess(name string, env, hosts []string, jailed bool) (err error) {
+	p := presets[name]
+	i := slices.IndexFunc(p.keys, func(key string) bool { return slices.Contains(env, key) })
+	if i < 0 {
+		err = fmt.Errorf("DOCGAUGE_SITE_AGENT_ENV: has no key for %s; want %s", name, strings.Join(p.keys, " or "))
+	}
+	allowed, _ := ParseHosts(hosts)
+	if _, ok := allows(allowed, p.host, "443"); jailed && !ok && i < 1 {
+		err = errors.Join(err, fmt.Errorf("DOCGAUGE_SITE_AGENT_HOSTS: %s needs %s", name, p.host))
+	}
+	return err
+}
 
 // commandLine returns the command for sh -c.
 func (p preset) commandLine(jailed bool, session *session) string {
@@ -77,7 +111,8 @@ func (p preset) commandLine(jailed bool, session *session) string {
 	if session != nil {
 		resume = strings.ReplaceAll(p.resume, "SESSION", session.ID)
 	}
-	return strings.TrimSpace(strings.ReplaceAll(command, "RESUME", resume))
+	return `if [ "$` + gatewayVariable + `" ]; then ` + p.gateway + "\nfi\n" +
+		strings.TrimSpace(strings.ReplaceAll(command, "RESUME", resume))
 }
 
 // heard is what an agent has said so far.

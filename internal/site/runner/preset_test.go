@@ -69,16 +69,22 @@ func TestReports(t *testing.T) {
 			"success": {"8d1c $0.5 3250", nil}, "resumed": {"8d1c $0.75 10", nil}, "huge": {"8d1c $0.5 40", nil},
 			"error": {"8d1c $2.5 7", errReported}, "limit": {"8d1c $0.125 0", errLimit},
 			"garbage": {"? $? ?", errNoReport}, "truncated": {"? $? ?", errNoReport}, "impossible": {"? $? ?", nil},
+			"real-edit": {"d08e $0.019200000000000002 2080", nil}, "real-limit": {"455a $0 0", errLimit},
+			"real-drop": {"9261 $0.0048000000000000004 1040", errPasses}, "real-key": {"823a $0 0", errReported},
 		},
 		"codex": {
 			"success": {"0199 $? 105", nil}, "resumed": {"0199 $? 155", nil}, "huge": {"0199 $? 105", nil},
 			"error": {"0199 $? ?", errReported}, "limit": {"0199 $? ?", errLimit},
 			"garbage": {"? $? ?", errNoReport}, "truncated": {"0199 $? ?", errNoReport}, "impossible": {"? $? ?", nil},
+			"real-edit": {"01a2 $? 4160", nil}, "real-limit": {"01a2 $? ?", errLimit},
+			"real-drop": {"01a2 $? ?", errPasses}, "real-key": {"01a2 $? ?", errReported},
 		},
 		"gemini": {
 			"success": {"5f0e $? 78", nil}, "resumed": {"5f0e $? 22", nil}, "huge": {"5f0e $? 78", nil},
 			"error": {"5f0e $? ?", errReported}, "limit": {"5f0e $? ?", errLimit},
 			"garbage": {"? $? ?", errNoReport}, "truncated": {"? $? ?", errNoReport}, "impossible": {"? $? ?", nil},
+			"real-edit": {"b9a8 $? 2080", nil}, "real-limit": {"bbd1 $? ?", errLimit},
+			"real-drop": {"bfe1 $? ?", errPasses}, "real-key": {"4a67 $? ?", errReported},
 		},
 	} {
 		files := forms(t, preset)
@@ -368,4 +374,18 @@ func FuzzObjects(f *testing.F) {
 			t.Errorf("found %d in %q", found, all)
 		}
 	})
+}
+
+func TestCheckAccess(t *testing.T) {
+	for _, tc := range []struct{ preset, env, hosts, want string }{
+		{"claude", "ANTHROPIC_API_KEY", "api.anthropic.com", ""}, {"claude", "ANTHROPIC_API_KEY", "*.anthropic.com", ""},
+		{"claude", "CLAUDE_CODE_USE_BEDROCK", "bedrock-runtime.eu-west-1.amazonaws.com", ""},
+		{"claude", "ANTHROPIC_API_KEY", "example.com", "needs api.anthropic.com"},
+		{"codex", "OPENAI_API_KEY", "api.openai.com", "want CODEX_API_KEY"}, {"gemini", "GEMINI_API_KEY", "", "needs gen"},
+	} {
+		err := CheckAccess(tc.preset, []string{"X", tc.env}, strings.Fields(tc.hosts), true)
+		if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
 }

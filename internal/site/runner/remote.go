@@ -2,8 +2,10 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -38,15 +40,33 @@ func (r *Repo) push(ctx context.Context, c Change) error {
 	if err != nil {
 		return err
 	}
+	return r.pushTo(ctx, ref, commit, c.Merged)
+}
+
+// tryPush asks the remote for the push of a new branch that does not take place.
+func (r *Repo) tryPush(ctx context.Context) error {
+	commit, err := r.baseCommit(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.pushTo(ctx, "refs/heads/"+BranchPrefix+"check-"+strings.ToLower(rand.Text()[:8]), commit, "", "--dry-run")
+	if err != nil {
+		err = fmt.Errorf("cannot push a branch; want a token (DOCGAUGE_SITE_TOKEN), or an SSH key, that may write: %w", err)
+	}
+	return err
+}
+
+// pushTo pushes a commit to a ref of the remote, in the place of the commit that was merged, if it is still there.
+func (r *Repo) pushTo(ctx context.Context, ref, commit, merged string, options ...string) error {
 	return r.at().At(ctx, ref, commit, func(g git.Client) error {
-		args := []string{"push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify"}
-		if c.Merged != "" {
+		args := slices.Concat([]string{"push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify"}, options)
+		if merged != "" {
 			at, err := g.Run(ctx, "ls-remote", "--", r.remote, ref)
 			if err != nil {
 				return err
 			}
-			if at, _, _ = strings.Cut(at, "\t"); at == c.Merged {
-				args = append(args, "--force-with-lease="+ref+":"+c.Merged)
+			if at, _, _ = strings.Cut(at, "\t"); at == merged {
+				args = append(args, "--force-with-lease="+ref+":"+merged)
 			}
 		}
 		_, err := g.Run(ctx, append(args, "--", r.remote, ref+":"+ref)...)

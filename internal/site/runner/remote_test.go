@@ -188,3 +188,24 @@ func TestRemoteTriedAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestTryPush: a remote that lets everybody read and nobody write does not pass, and a try leaves no branch.
+func TestTryPush(t *testing.T) {
+	root, repo := t.TempDir(), engines.GitRepository(t)
+	bare := filepath.Join(root, "docs.git")
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, bare)
+	server := gitServer(t, root, "")
+	for _, writes := range []bool{true, false} {
+		engines.Git(t, bare, "config", "http.receivepack", strconv.FormatBool(writes))
+		r, err := OpenRepo(t.Context(), RepoOptions{URL: server.URL + "/docs.git", Path: filepath.Join(t.TempDir(), "copy")}, "")
+		check(t, err)
+		if err := r.Check(t.Context()); (err == nil) != writes || err != nil && (!strings.Contains(err.Error(), "403") ||
+			!strings.Contains(err.Error(), "DOCGAUGE_SITE_TOKEN")) {
+			t.Errorf("writes %t: %v", writes, err)
+		}
+		check(t, r.Close())
+	}
+	if got := branches(t, bare); got != "" {
+		t.Errorf("branches: %s", got)
+	}
+}

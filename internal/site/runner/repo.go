@@ -64,6 +64,8 @@ type RepoOptions struct {
 	// a Jail. Without, HOME is the one of this process.
 	OwnHome bool
 	Jail    *Jail // confines command and check; nil = not at all
+	// Gateway is a service of models that the command reaches besides the hosts of the jail; nil = none.
+	Gateway *Gateway
 	// Allow permits changes that are refused otherwise: some of [Allowed]. Refuse are patterns (CheckPattern) of
 	// more files whose changes are refused.
 	Allow, Refuse []string
@@ -313,7 +315,7 @@ func (r *Repo) Source() Source {
 	return Source{repository, cmp.Or(r.base, "HEAD")}
 }
 
-// Check tries what jobs need, without one: it fetches a URL, and asks for the rights of the token.
+// Check tries what jobs need, without one: it fetches a URL, asks for the rights of the token, and tries a push.
 func (r *Repo) Check(ctx context.Context) error {
 	err := r.fetchBase(ctx)
 	if err == nil {
@@ -321,6 +323,9 @@ func (r *Repo) Check(ctx context.Context) error {
 	}
 	if err == nil && r.host != nil {
 		err = r.host.Check(ctx)
+	}
+	if err == nil && r.remote != "" { // the rights that hosts tell are the account's, not the token's
+		err = r.tryPush(ctx)
 	}
 	return err
 }

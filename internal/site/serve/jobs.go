@@ -12,12 +12,21 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // archiveAfter is the time after which an ended job takes no more messages and its home is removed.
 const archiveAfter = 30 * 24 * time.Hour
+
+// jobsDir is the directory of the jobs, in that of a site.
+const jobsDir = "jobs"
+
+// ReadJobs returns the jobs in the directory of a site, also beside the server that works on them.
+func ReadJobs(dir string) ([]runner.Recorded, error) {
+	return runner.ReadJobs(filepath.Join(dir, jobsDir))
+}
 
 // Jobs are the agent jobs of a site. It implements [Jobs].
 type Jobs struct {
@@ -68,7 +77,7 @@ func OpenJobs(
 			err = errors.Join(err, j.closeRepos())
 		}
 	}()
-	if dir, err = filepath.Abs(filepath.Join(dir, "jobs")); err != nil {
+	if dir, err = filepath.Abs(filepath.Join(dir, jobsDir)); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -203,6 +212,17 @@ func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(n
 		version, err := runner.Version(ctx, name, jail, filepath.Join(dir, "agent"))
 		found("agent", name+": "+version, err)
 	}
+	if name := r.settings.Agent; r.gateway == nil && name != "command" {
+		var env []string
+		for _, variable := range format.List(r.settings.Env) {
+			env = append(env, strings.TrimPrefix(variable, "+"))
+		}
+		err := runner.CheckAccess(name, env, r.hosts, r.settings.Jail != "none")
+		found("model", name+": has a key, and reaches its service", err)
+	}
+	if r.gateway != nil {
+		found("gateway", r.gateway.String()+": answers", r.gateway.Try(ctx))
+	}
 	for project, o := range r.repos {
 		o.Jail = jail
 		if jailErr != nil {
@@ -214,6 +234,40 @@ func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(n
 		err = errors.Join(err, tryRepo(ctx, project, o, found))
 	}
 	return errors.Join(err, temp.Remove())
+}
+
+// TryPrompt carries out a prompt for a project in a copy of its repository, of which nothing is kept, and returns the
+// result and the change as a diff. Nothing is pushed.
+func TryPrompt(ctx context.Context, r *JobRules, project, prompt string, logger *slog.Logger) (
+	result runner.Result, diff string, err error) {
+	o, ok := r.repos[project]
+	if !ok {
+		return result, "", fmt.Errorf("DOCGAUGE_SITE_REPO: has none for project %s", project)
+	}
+	temp, err := durable.NewTemp("", "docgauge-try")
+	if err != nil {
+		return result, "", err
+	}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	if o.Jail, err = r.newJail(ctx, filepath.Join(temp.Path, "jail"), logger); err != nil {
+		return result, "", err
+	}
+	if o.URL == "" {
+		if o.URL, err = filepath.Abs(o.Path); err != nil {
+			return result, "", err
+		}
+	}
+	o.Path = filepath.Join(temp.Path, "copy.git")
+	repo, err := runner.OpenRepo(ctx, o, filepath.Join(temp.Path, "work"))
+	if err != nil {
+		return result, "", err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	if result, err = repo.Edit(ctx, runner.Task{Job: "try", Project: project, Prompt: prompt}); err != nil {
+		return result, "", err
+	}
+	diff, err = repo.Diff(ctx, result.Change)
+	return result, diff, err
 }
 
 func tryRepo(ctx context.Context, project string, o runner.RepoOptions,

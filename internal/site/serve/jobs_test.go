@@ -70,6 +70,15 @@ func TestJobSettings(t *testing.T) {
 		"short":       {func(s *JobSettings) { s.Env = "MODEL_KEY,MODEL_MODE" }, "want +MODEL_MODE"},
 		"allow":       {func(s *JobSettings) { s.Allow = "ci,everything" }, "want ci, hosts, hooks, editors"},
 		"hosts":       {func(s *JobSettings) { s.Jail, s.Hosts = "bubblewrap", "10.0.0.1" }, "DOCGAUGE_SITE_AGENT_HOSTS"},
+		"localhost":   {func(s *JobSettings) { s.Jail, s.Hosts = "bubblewrap", "localhost:7443" }, "in the jail"},
+		"gateway": {func(s *JobSettings) {
+			s.Jail, s.Agent, s.Command, s.URL = "bubblewrap", "codex", "", "http://10.0.0.5:4000"
+		},
+			""},
+		"gateway's URL": {func(s *JobSettings) { s.URL = "10.0.0.5:4000" }, "DOCGAUGE_SITE_AGENT_URL: want"},
+		"gateway's CA":  {func(s *JobSettings) { s.CA = "/etc/ca.pem" }, "without DOCGAUGE_SITE_AGENT_URL"},
+		"CA, no jail": {func(s *JobSettings) { s.URL, s.CA = "https://models.example", "/etc/ca.pem" },
+			"no effect with DOCGAUGE_SITE_JAIL=none"},
 		"no effect":   {func(s *JobSettings) { s.Hosts = "api.example.com" }, "have no effect"},
 		"jail":        {func(s *JobSettings) { s.Jail = "docker" }, "want bubblewrap or none"},
 		"timeout":     {func(s *JobSettings) { s.Timeout = 0 }, "DOCGAUGE_SITE_JOB_TIMEOUT"},

@@ -19,7 +19,7 @@ import (
 // JobSettings are the settings of a site's agent jobs, as they are written. An error names the
 // variable.
 type JobSettings struct {
-	Repo, Agent, Command, Env, Hosts, Tools, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL, Labels string
+	Repo, Agent, Command, Env, Hosts, Tools, URL, CA, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL, Labels string
 
 	Draft, HidePrompt bool // of pull requests
 
@@ -38,6 +38,7 @@ type JobRules struct {
 	env      []runner.Variable
 	hosts    []string
 	tools    []string
+	gateway  *runner.Gateway // nil = none
 }
 
 var (
@@ -63,8 +64,9 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 		add("AGENT: %.40q: want %s", s.Agent, agentNames())
 	case preset && s.Command != "":
 		add("AGENT_COMMAND: has no effect with DOCGAUGE_SITE_AGENT=%s: unset it", s.Agent)
-	case preset && s.Jail == "bubblewrap" && len(r.hosts) == 0:
-		add("AGENT_HOSTS: missing; the hosts of the service that %s needs", s.Agent)
+	case preset && s.Jail == "bubblewrap" && len(r.hosts) == 0 && s.URL == "":
+		add("AGENT_HOSTS: missing; the hosts of the service that %s needs, or name a gateway in DOCGAUGE_SITE_AGENT_URL",
+			s.Agent)
 	case !preset && s.Command == "":
 		add("AGENT_COMMAND: missing; the command that edits files, with the prompt on standard input")
 	}
@@ -97,11 +99,28 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 	if _, err := runner.ParseHosts(r.hosts); err != nil {
 		add("AGENT_HOSTS: %w", err)
 	}
+	for _, host := range r.hosts {
+		if name, _, _ := strings.Cut(strings.ToLower(host), ":"); name == "localhost" {
+			add("AGENT_HOSTS: localhost: in the jail that is the jail itself; DOCGAUGE_SITE_AGENT_URL=http://127.0.0.1:PORT " +
+				"reaches a model on this machine")
+		}
+	}
+	if s.URL != "" {
+		var err error
+		r.gateway, err = runner.ParseGateway(s.URL, s.CA)
+		problems = append(problems, err)
+	} else if s.CA != "" {
+		add("AGENT_CA: has no effect without DOCGAUGE_SITE_AGENT_URL: unset it")
+	}
 	switch s.Jail {
 	case "bubblewrap":
 	case "none":
 		if len(r.hosts)+len(r.tools) > 0 {
 			add("JAIL=none: then DOCGAUGE_SITE_AGENT_HOSTS and DOCGAUGE_SITE_AGENT_TOOLS have no effect: unset them")
+		}
+		if s.CA != "" {
+			add("AGENT_CA: has no effect with DOCGAUGE_SITE_JAIL=none: name the variable of the agent, such as " +
+				"NODE_EXTRA_CA_CERTS, in DOCGAUGE_SITE_AGENT_ENV")
 		}
 	default:
 		add("JAIL: %.40q: want bubblewrap or none", s.Jail)
@@ -144,7 +163,8 @@ func (r *JobRules) parseRepos(projects []string) error {
 		}
 		source, branch, _ := strings.Cut(source, "#")
 		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, CheckTries: s.CheckTries,
-			Timeout: s.Timeout, MaxDisk: s.MaxDisk, Env: r.env, OwnHome: true, Allow: format.List(s.Allow), Refuse: format.List(s.Refuse), Token: s.Token,
+			Timeout: s.Timeout, MaxDisk: s.MaxDisk, Env: r.env, OwnHome: true, Allow: format.List(s.Allow),
+			Refuse: format.List(s.Refuse), Token: s.Token, Gateway: r.gateway,
 			Labels: format.List(s.Labels), Draft: s.Draft, HidePrompt: s.HidePrompt}
 		if s.Agent != "command" {
 			o.Preset = s.Agent
