@@ -28,8 +28,8 @@ import (
 // treeSite is a site whose facts are exported as a tree.
 type treeSite struct {
 	*testing.T
-	store  *facts.Store
-	tree   string
+	store *facts.Store
+	tree  string
 	rng   *rand.Rand
 	first analytics.Date
 	days  int
