@@ -18,8 +18,8 @@ import (
 var ErrRenumbered = errors.New("the epoch was closed meanwhile")
 
 // Numbering is how exports number the readers of an epoch of a project: by a keyed hash of their ids, so that an
-// export has no id of the directory. That key follows from the key of the epoch and is destroyed with it. A closed epoch, whose
-// ids were made anew, has a numbering of another name.
+// export has no id of the directory. That key follows from the key of the epoch and is destroyed with it. A closed
+// epoch, whose ids were made anew, has a numbering of another name.
 type Numbering struct {
 	Name    string // empty: there is no such epoch, and so no facts
 	project string
