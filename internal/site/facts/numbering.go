@@ -17,9 +17,9 @@ import (
 // ErrRenumbered: the epoch was closed, and its readers have other numbers than before.
 var ErrRenumbered = errors.New("the epoch was closed meanwhile")
 
-// Numbering is how exports number the readers of an epoch of a project: by a keyed hash of their ids, so that an export
-// has no id of the directory. That key follows from the key of the epoch and is destroyed with it. A closed epoch, whose
-// ids were made anew, has a numbering of another name.
+// Numbering is how exports number the readers of an epoch of a project: by a keyed hash of their ids, so that an
+// export has no id of the directory. That key follows from the key of the epoch and is destroyed with it. A closed
+// epoch, whose ids were made anew, has a numbering of another name.
 type Numbering struct {
 	Name    string // empty: there is no such epoch, and so no facts
 	project string
@@ -128,7 +128,8 @@ func (s *Store) LockExport() (release func() error, err error) {
 	}
 	held, err := durable.TryLock(f)
 	if err != nil || !held {
-		return nil, errors.Join(fmt.Errorf("%s: another export is at work: %w", f.Name(), errors.Join(err, ErrLocked)), f.Close())
+		err = fmt.Errorf("%s: another export is at work: %w", f.Name(), errors.Join(err, ErrLocked))
+		return nil, errors.Join(err, f.Close())
 	}
 	return f.Close, nil
 }
