@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -89,8 +92,37 @@ docgauge help configuration lists the other DOCGAUGE_SITE_ variables.
 	return cmd
 }
 
-// gcPercent is how much the heap grows between two collections while logs are counted.
-const gcPercent = 15
+const (
+	// gcPercent is how much the heap grows between two collections while logs are counted, and gcBytes how much at least.
+	gcPercent = 15
+	gcBytes   = 24 << 20
+)
+
+// tuneCollector lets a small heap grow by gcBytes between two collections until stop is called: a seventh less CPU time
+// for a million lines than with gcPercent alone.
+func tuneCollector() (stop func()) {
+	var mu sync.Mutex
+	stopped, former := false, debug.SetGCPercent(gcPercent)
+	var collected func(int)
+	collected = func(int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped {
+			return
+		}
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		debug.SetGCPercent(max(gcPercent, gcBytes*100/max(int(live[0].Value.Uint64()), 4<<20)))
+		runtime.AddCleanup(new([64]byte), collected, 0) // by the next collection
+	}
+	collected(0)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		debug.SetGCPercent(former)
+	}
+}
 
 func (a commands) count(ctx context.Context, o countOptions, paths []string, stdin io.Reader) error {
 	lists := map[string]list{"page": pageList, "agent": agentList, "source": sourceList, "user-agent": userAgentList,
@@ -121,7 +153,7 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 		return input.Usage(err)
 	}
 	// What stays has no pointers, so that collecting often costs little and saves a quarter of the memory.
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	defer tuneCollector()()
 	r, err := rules.Count(ctx, paths, options)
 	if err != nil {
 		return err
