@@ -141,7 +141,7 @@ var (
 	}
 	marks = []string{"setup", "wrong", "not-run"}
 	// readOnly are the engines that no test runs.
-	readOnly = []string{"duckdb-s3", "spark-files", "polars", "trino", "bigquery", "snowflake", "athena", "redshift"}
+	readOnly = []string{"duckdb-s3", "spark-files", "trino", "bigquery", "snowflake", "athena", "redshift"}
 )
 
 // fewer names the engines of questions that are not for every engine.
