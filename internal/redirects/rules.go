@@ -119,7 +119,7 @@ func (f *File) Add(rules []Rule) (text string, added []Rule, refused []Finding) 
 		reason := ""
 		all := slices.Concat(f.Rules, added)
 		wanted := r.To
-		for range len(all) {
+		for range all {
 			next, ok := find(all, r.To, f.namesFirst())
 			if !ok || next.everything() || !next.literal() || !WellFormed(next.To) {
 				break
@@ -219,17 +219,17 @@ func (r *Rule) compile(splats bool) {
 	source, rest := "^", r.From
 	for rest != "" {
 		part := placeholder.FindString(rest)
-		switch {
-		case part == "":
+		switch part {
+		case "":
 			source += regexp.QuoteMeta(rest[:1])
 			rest = rest[1:]
 			continue
-		case part == "*":
+		case "*":
 			source += ".*"
 			if !splats {
 				r.unread = true
 			}
-		case part == "/*":
+		case "/*":
 			source += "(/.*)?"
 		default:
 			group := "[^/]+"

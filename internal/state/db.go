@@ -42,7 +42,7 @@ func (db *DB) Reading(ctx context.Context, do func(*DB) error) error {
 	if err != nil {
 		return db.wrap(ctx, err)
 	}
-	defer t.Rollback() // nothing was written
+	defer t.Rollback() //nolint:errcheck // nothing was written
 	return do(&DB{reads: t, dir: db.dir})
 }
 

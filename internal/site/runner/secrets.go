@@ -144,8 +144,8 @@ func (r *Repo) scrub(ctx context.Context, w *workplace) error {
 			}
 		}
 	}
-	if len(lines) == 0 || !r.options.OwnHome || ctx.Err() != nil { // what was interrupted is done again
-		return nil
+	if len(lines) == 0 || !r.options.OwnHome || ctx.Err() != nil {
+		return nil //nolint:nilerr // what was interrupted is done again
 	}
 	if err := errors.Join(removeAll(w.tree()), removeAll(w.tmp()), w.make(true)); err != nil {
 		return err
