@@ -43,7 +43,7 @@ func newPooler(dir string, server *Postgres, mode string, ports []int, settings 
 	text := fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d user=postgres password=%s\n[pgbouncer]\n"+
 		"listen_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = any\npool_mode = %s\n%s\n",
 		server.ports[0], server.Password, ports[0], mode, strings.Join(settings, "\n"))
-	if err := errors.Join(reachable(home, p.user), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+	if err := errors.Join(reachable(home, filepath.Dir(path), p.user), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		return nil, err
 	}
 	if p.user != nil {

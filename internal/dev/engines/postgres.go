@@ -70,7 +70,8 @@ func newPostgres(dir, version string, ports []int, settings []string) (*Postgres
 		p.user = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 	}
 	// The data were made for a port that turned out to be taken.
-	if err := errors.Join(os.RemoveAll(p.data), reachable(filepath.Dir(p.data), p.user), p.initialize(bin, version)); err != nil {
+	if err := errors.Join(os.RemoveAll(p.data), reachable(filepath.Dir(p.data), bin, p.user),
+		p.initialize(bin, version)); err != nil {
 		return nil, err
 	}
 	return p, p.configure(slices.Concat([]string{
@@ -92,20 +93,22 @@ func postgresPrograms(version string) (string, error) {
 	return "", Missing{Engine: "PostgreSQL " + version, Install: installer}
 }
 
-// reachable makes a directory for a user other than ours (nil: it is ours), and lets it be reached: the
-// directories of a test are ours alone.
-func reachable(home string, user *syscall.Credential) error {
+// reachable makes a directory for a user other than ours (nil: it is ours), and lets it and the programs in bin be
+// reached: the directories of a test, and those of a clone below the directory of temporary files, are ours alone.
+func reachable(home, bin string, user *syscall.Credential) error {
 	if err := os.MkdirAll(home, 0o700); err != nil || user == nil {
 		return err
 	}
 	temp := filepath.Clean(os.TempDir())
-	for dir := filepath.Dir(home); strings.HasPrefix(dir, temp+"/"); dir = filepath.Dir(dir) {
-		about, err := os.Stat(dir)
-		if err == nil {
-			err = os.Chmod(dir, about.Mode().Perm()|0o011)
-		}
-		if err != nil {
-			return err
+	for _, dir := range []string{filepath.Dir(home), bin} {
+		for ; strings.HasPrefix(dir, temp+"/"); dir = filepath.Dir(dir) {
+			about, err := os.Stat(dir)
+			if err == nil && about.Mode().Perm()&0o011 != 0o011 {
+				err = os.Chmod(dir, about.Mode().Perm()|0o011)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return os.Chown(home, int(user.Uid), int(user.Gid))
