@@ -74,9 +74,9 @@ func settingsText(settings []config.Setting) string {
 		if value == "" {
 			value = "-"
 		}
-		line := fmt.Sprintf("  %-*s  %-28s  %s", wide, s.Name, value, source)
+		line := fmt.Sprintf("  %-*s  %-24s  %s", wide, s.Name, value, source)
 		if len([]rune(line)) > console.HelpWidth {
-			line = fmt.Sprintf("  %-*s  %-28s  %s\n      %s", wide, s.Name, "", source, value)
+			line = fmt.Sprintf("  %-*s  %-24s  %s\n      %s", wide, s.Name, "", source, value)
 		}
 		b.WriteString(line + "\n")
 	}
