@@ -50,9 +50,9 @@ likely   the words or the name are those of one page, or the version differs: a
          person should look
 none     no page is like it, the page was deleted, or scanners ask for it
 
---repo, or DOCGAUGE_SITE_REPO, is the site's repository: a clone, which must have
-its history (git clone without --depth), or in DOCGAUGE_SITE_REPO a URL, which is
-fetched. Without it there are no renames.
+--repo, or DOCGAUGE_SITE_REPO, is the site's repository: a clone with its
+history (git clone without --depth), or in DOCGAUGE_SITE_REPO a URL, which is
+fetched into DOCGAUGE_STATE_DIR. Without it there are no renames.
 
 --write adds the sure ones to FILE in the format mintlify (docs.json), vercel
 (vercel.json), netlify (_redirects) or nginx (a map of paths). Nothing else in
