@@ -182,11 +182,11 @@ type PullRequest struct {
 
 // Propose pushes the branch of the project and opens its pull request, or changes the text of the open one.
 //
-// Nothing is written down before it, and it is done once nevertheless: the branch has one name for each project, and
-// its file tells whether it is what this run wants. So a run after a lost answer or a kill finds the branch and does
-// not push it again; the code host is asked for a pull request of the branch before one is opened. If this run has
-// changed the branch, an open pull request alone counts; if not, one that was closed counts too, so that a refusal
-// holds until there is another rule.
+// The branch has one name for each project, and its file tells whether it is what this run wants. So a run after a lost
+// answer or a kill finds the branch and does not push it again; the code host is asked for a pull request of the branch
+// before one is opened. If this run changes the branch, an open pull request alone counts; if not, one that was closed
+// counts too, so that a refusal holds until there is another rule. A file, written before the push and removed after the
+// opening, tells the next run of a kill between the two: the refusal was of an earlier branch then.
 func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string, pushed bool, err error) {
 	branch = branchName + p.Project
 	ref := "refs/heads/" + branch
@@ -203,9 +203,14 @@ func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string,
 			return branch, "", false, fmt.Errorf("branch %s: %s: %w", branch, p.File, err)
 		}
 	}
+	intent := filepath.Join(c.git.Dir, "intent")
+	_, finished := os.Stat(intent)
 	// A branch with this file may be behind the base: reviews of it stay valid.
 	if pushed = text != p.Text; pushed {
 		commit, err := c.commit(ctx, p)
+		if err == nil {
+			err = durable.WriteFile(intent, nil, 0o600)
+		}
 		if err == nil {
 			err = codehost.Retry(ctx, git.Again, func() error { return c.push(ctx, ref, former, commit) })
 		}
@@ -215,7 +220,10 @@ func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string,
 	}
 	if p.Host != nil {
 		link, err = p.Host.Open(ctx, codehost.Proposal{Branch: branch, Base: c.Base, Title: pullTitle, Body: p.body(),
-			Labels: p.Labels, Draft: p.Draft, Ended: !pushed})
+			Labels: p.Labels, Draft: p.Draft, Ended: !pushed && finished != nil})
+	}
+	if err == nil {
+		err = os.RemoveAll(intent)
 	}
 	return branch, link, pushed, err
 }
@@ -299,7 +307,7 @@ func likely(proposals []Proposal) (out []Proposal) {
 func (p PullRequest) body() string {
 	reasons := map[string]string{}
 	for _, one := range p.Proposals {
-		reasons[strings.TrimSuffix(one.Path, "/")] = fmt.Sprintf("%s, %s", format.Plural(int(one.Requests), "request"),
+		reasons[strings.TrimSuffix(one.Path, "/")] = fmt.Sprintf("%s, %s", format.Plural(one.Requests, "request"),
 			codehost.Neutral(strings.Join(strings.Fields(one.Reason), " ")))
 	}
 	added := make([]string, len(p.Added))
@@ -332,7 +340,7 @@ func Prompt(project, file string, proposals []Proposal) string {
 	var lines []string
 	for _, p := range likely(proposals) {
 		lines = append(lines, fmt.Sprintf("- `%s`, perhaps `%s` (%s)", p.Path, p.Target,
-			format.Plural(int(p.Requests), "request")))
+			format.Plural(p.Requests, "request")))
 	}
 	if len(lines) == 0 {
 		return ""

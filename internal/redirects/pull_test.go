@@ -193,8 +193,18 @@ func TestPropose_lost(t *testing.T) {
 			s.host.Fault = nil
 		}
 	}
+	beforeOpening := killed(func(_ *http.Request, effect bool) bool { return !effect })
 	for name, before := range map[string]func(*site){
-		"killed before it was opened": killed(func(_ *http.Request, effect bool) bool { return !effect }),
+		"killed before it was opened": beforeOpening,
+		"killed after a refusal": func(s *site) {
+			if _, _, err := s.propose(s.Context(), "/refused"); err != nil {
+				s.Fatal(err)
+			}
+			if err := s.host.Act(1, fake.Event{Action: fake.Close}); err != nil {
+				s.Fatal(err)
+			}
+			beforeOpening(s)
+		},
 		"killed after it was opened": killed(func(r *http.Request, effect bool) bool {
 			return effect && r.Method == http.MethodPost
 		}),
@@ -221,7 +231,11 @@ func TestPropose_lost(t *testing.T) {
 				s.T = t
 				before(s)
 				link, _, err := s.propose(t.Context(), "/a")
-				s.want(1, 1, link, err, "/a")
+				number := 1
+				if name == "killed after a refusal" {
+					number = 2
+				}
+				s.want(number, number, link, err, "/a")
 			})
 		})
 	}
