@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,8 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/git"
@@ -24,13 +28,11 @@ import (
 	"github.com/docgauge/docgauge/internal/redirects"
 )
 
-// maxRedirectFile is the maximum size of a file of redirects, in bytes.
-const maxRedirectFile = 8 << 20
-
 type redirectsOptions struct {
-	archive            archiveOptions
-	repo, write, audit string
-	last               int
+	archive                    archiveOptions
+	repo, write, audit, prompt string
+	pull                       bool
+	last                       int
 }
 
 func (a *Program) redirectsCommand() *cobra.Command {
@@ -48,9 +50,9 @@ likely   the words or the name are those of one page, or the version differs: a
          person should look
 none     no page is like it, the page was deleted, or scanners ask for it
 
---repo, or a directory in DOCGAUGE_SITE_REPO, is a clone of the site's
-repository. Without it there are no renames. It must have its history: git clone
-without --depth.
+--repo, or DOCGAUGE_SITE_REPO, is the site's repository: a clone with its
+history (git clone without --depth), or in DOCGAUGE_SITE_REPO a URL, which is
+fetched into DOCGAUGE_STATE_DIR. Without it there are no renames.
 
 --write adds the sure ones to FILE in the format mintlify (docs.json), vercel
 (vercel.json), netlify (_redirects) or nginx (a map of paths). Nothing else in
@@ -59,13 +61,21 @@ chain or never met are refused and listed. --audit lists the rules of FILE that
 are never met (shadowed), lead to no page (dead), to another rule (chained) or
 to themselves (loop).
 
+--pull-request does not change FILE here, but adds them to FILE on top of the
+newest commit of DOCGAUGE_SITE_REPO, pushes that as docgauge/redirects-PROJECT,
+and opens a pull request, or updates the open one. The likely ones are a list in
+its text, or with --prompt a prompt file for an agent. DOCGAUGE_SITE_CODE_HOST,
+_TOKEN and _PULL_REQUEST_* are those of agent jobs. A branch with commits of
+others is not replaced.
+
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, sends no
-request, and changes FILE alone.
+request to the service, and changes FILE alone.
 
 ` + console.ReadingExitCodes,
 		Example: `  docgauge redirects
   docgauge redirects --repo ~/docs
   docgauge redirects --repo ~/docs --write mintlify ~/docs/docs.json
+  docgauge redirects --write netlify public/_redirects --pull-request
   docgauge redirects --audit netlify public/_redirects
   docgauge redirects --json | jq '.[] | select(.grade == "likely")'`,
 		Args: cobra.MaximumNArgs(1),
@@ -76,6 +86,8 @@ request, and changes FILE alone.
 	o.archive.flags(cmd, string(analytics.Day))
 	f := cmd.Flags()
 	f.StringVar(&o.repo, "repo", "", "`directory` of a clone of the site's repository (default: DOCGAUGE_SITE_REPO)")
+	f.BoolVar(&o.pull, "pull-request", false, "add them in a pull request; FILE is a path in the repository")
+	f.StringVar(&o.prompt, "prompt", "", "write the likely ones to a new prompt `file`, not into the pull request")
 	f.StringVar(&o.write, "write", "", "add the sure ones to FILE, of this `format`")
 	f.StringVar(&o.audit, "audit", "", "list the rules of FILE, of this `format`, with a problem")
 	f.IntVar(&o.last, "last", 28, "how many windows to read")
@@ -92,6 +104,11 @@ func (o redirectsOptions) check(file string) (redirects.Format, error) {
 		return "", input.Usagef("--write, --audit: format %.20q: want mintlify, vercel, netlify or nginx", named)
 	case (named == "") != (file == ""):
 		return "", input.Usage(errors.New("want --write FORMAT FILE, --audit FORMAT FILE, or neither format nor file"))
+	case o.pull && (o.write == "" || o.repo != ""):
+		return "", input.Usage(errors.New("--pull-request: want --write FORMAT FILE with it, and not --repo: it needs " +
+			"the repository in DOCGAUGE_SITE_REPO"))
+	case o.prompt != "" && !o.pull:
+		return "", input.Usage(errors.New("--prompt: want --pull-request with it"))
 	case o.last < 1:
 		return "", input.Usagef("--last %d: want 1 or more", o.last)
 	case analytics.Granularity(o.archive.window).RollingDays() > 0:
@@ -120,19 +137,27 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 	}
 	var site redirects.Site
 	var rules *redirects.File
-	if named != "" {
+	if named != "" && !o.pull {
 		if rules, err = readRules(named, file); err != nil {
 			return err
 		}
 		site.Rules = rules.Rules
 	}
 	proposals := []redirects.Proposal{}
+	var repo *siteRepo
 	for _, missed := range all {
-		site.Pages, site.History = missed.Pages, redirects.History{}
-		if repo := cmp.Or(o.repo, siteClone(from.config.SiteRepo, missed.Project)); repo != "" {
-			if site.History, err = a.readHistory(ctx, repo); err != nil {
+		if repo, err = a.openSiteRepo(ctx, o, from.config, missed.Project); err != nil {
+			return err
+		}
+		defer func(r *siteRepo) { err = errors.Join(err, r.Close()) }(repo)
+		if site.Pages = missed.Pages; o.pull {
+			if rules, err = repo.copied.Rules(ctx, named, file); err != nil {
 				return err
 			}
+			site.Rules = rules.Rules
+		}
+		if site.History, err = repo.history(ctx, a); err != nil {
+			return err
 		}
 		proposals = append(proposals, redirects.Propose(missed.Misses, site)...)
 	}
@@ -141,6 +166,8 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 		findings := append([]redirects.Finding{}, rules.Audit(site)...)
 		err = o.archive.print.Write(a.Out, findings, func() error { return findingsCSV(a.Out, findings) },
 			func() error { return printAudit(a.Out, file, len(rules.Rules), findings) })
+	case o.pull:
+		err = a.proposeRules(ctx, o, file, rules, proposals, repo, from.config)
 	case o.write != "":
 		err = a.writeRules(o, file, rules, proposals)
 	default:
@@ -150,30 +177,92 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 	return errors.Join(err, failed)
 }
 
-// siteClone returns the directory that DOCGAUGE_SITE_REPO names for a project, empty if there is none or it is a URL.
-func siteClone(repos, project string) string {
-	for _, text := range format.List(repos) {
-		owner, source, named := strings.Cut(text, "=")
-		if !named {
-			owner, source = project, text
-		}
-		source, _, _ = strings.Cut(source, "#")
-		if info, err := os.Stat(source); owner == project && err == nil && info.IsDir() {
-			return source
-		}
-	}
-	return ""
+// siteRepo is the repository of a project's site: a clone on this machine, a copy of it, or none.
+type siteRepo struct {
+	copied         *redirects.Copy // nil = none
+	project, clone string
+	host           *codehost.Opener // nil = branches alone
 }
 
-// readHistory reads the history of a clone.
-func (a *Program) readHistory(ctx context.Context, dir string) (redirects.History, error) {
-	h, complete, err := redirects.ReadRepository(ctx, git.Client{Program: "git", Dir: dir,
-		Env: slices.Concat(git.Environment(git.Ordinary), git.Variables)})
+// Close releases the copy, if there is one.
+func (r *siteRepo) Close() error {
+	if r.copied == nil {
+		return nil
+	}
+	return r.copied.Close()
+}
+
+// openSiteRepo opens --repo, or the repository that DOCGAUGE_SITE_REPO names for a project.
+func (a *Program) openSiteRepo(
+	ctx context.Context, o redirectsOptions, c config.Config, project string,
+) (r *siteRepo, err error) {
+	r = &siteRepo{project: project, clone: o.repo}
+	var source, branch string
+	for _, text := range format.List(c.SiteRepo) {
+		owner, at, base := codehost.SplitSource(text)
+		if source == "" && cmp.Or(owner, project) == project {
+			source, branch = at, base
+		}
+	}
+	if info, err := os.Stat(source); err == nil && info.IsDir() && !o.pull {
+		r.clone = cmp.Or(r.clone, source)
+	}
+	named := func(err error) error {
+		if err != nil {
+			err = fmt.Errorf("DOCGAUGE_SITE_REPO: %s: %w", analytics.RedactUsers(cmp.Or(source, project)), err)
+		}
+		return err
+	}
+	switch {
+	case source == "" && o.pull:
+		return nil, input.Usagef("--pull-request: project %s has no repository in DOCGAUGE_SITE_REPO", project)
+	case source == "" || r.clone != "":
+		return r, nil
+	}
+	at, err := codehost.Locate(source, c.SiteCodeHost, c.SiteCodeHostURL)
+	token := c.CodeHostToken()
+	switch {
+	case err != nil:
+		return nil, input.Usage(named(err))
+	case at.URL == "" && !o.pull: // on another machine
+		return r, nil
+	case at.Kind != "" && token == nil && o.pull:
+		return nil, input.Usage(named(errors.New("needs DOCGAUGE_SITE_TOKEN, which may read the repository and open pull " +
+			"requests")))
+	}
+	remote := redirects.Remote{URL: source, Branch: branch, Login: at.Login(token)}
+	if at.URL == "" {
+		remote.URL, err = filepath.Abs(source)
+	} else if at.Kind != "" && token != nil {
+		if r.host, err = codehost.NewOpener(at.Kind, at.Project, at.API, token, nil); err == nil {
+			remote.Login = r.host.Login
+		}
+	}
+	if err == nil {
+		r.copied, err = redirects.Fetch(ctx, filepath.Join(c.StateDir, "redirects", project), remote)
+	}
 	if err != nil {
-		return h, fmt.Errorf("--repo, DOCGAUGE_SITE_REPO: history of %s: %w", dir, err)
+		return nil, named(err)
+	}
+	return r, nil
+}
+
+// history reads the renames of the repository.
+func (r *siteRepo) history(ctx context.Context, a *Program) (h redirects.History, err error) {
+	complete := true
+	switch {
+	case r.copied != nil:
+		h, complete, err = r.copied.History(ctx)
+	case r.clone != "":
+		h, complete, err = redirects.ReadRepository(ctx, git.Client{Program: "git", Dir: r.clone,
+			Env: slices.Concat(git.Environment(git.Ordinary), git.Variables)}, "HEAD")
+	}
+	if err != nil {
+		return h, fmt.Errorf("--repo, DOCGAUGE_SITE_REPO: history of %s: %w", cmp.Or(r.clone, "the repository"), err)
 	}
 	if !complete {
-		a.Note("%s: the clone lacks older commits, so renames are missed: `git fetch --unshallow` brings them", dir)
+		a.Note("%s: the clone lacks older commits, so renames are missed: `git fetch --unshallow` brings them",
+			cmp.Or(r.clone, "DOCGAUGE_SITE_REPO"))
 	}
 	return h, nil
 }
@@ -183,8 +272,8 @@ func readRules(named redirects.Format, file string) (*redirects.File, error) {
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	if len(text) > maxRedirectFile {
-		return nil, fmt.Errorf("%s has %d bytes: want at most %d", file, len(text), maxRedirectFile)
+	if len(text) > redirects.MaxFile {
+		return nil, fmt.Errorf("%s has %d bytes: want at most %d", file, len(text), redirects.MaxFile)
 	}
 	rules, err := redirects.Parse(named, string(text))
 	if err != nil {
@@ -193,11 +282,14 @@ func readRules(named redirects.Format, file string) (*redirects.File, error) {
 	return rules, nil
 }
 
-// written is the result of --write. Its JSON keys are stable.
+// written is the result of --write and --pull-request. Its JSON keys are stable.
 type written struct {
 	File    string              `json:"file"`
 	Added   []redirects.Rule    `json:"added"`
 	Refused []redirects.Finding `json:"refused"`
+	// Branch and Link are empty without --pull-request, and if nothing is to be added.
+	Branch string `json:"branch,omitempty"`
+	Link   string `json:"prLink,omitempty"`
 }
 
 func (a *Program) writeRules(
@@ -213,14 +305,55 @@ func (a *Program) writeRules(
 			return err
 		}
 	}
-	result := written{file, append([]redirects.Rule{}, added...), append([]redirects.Finding{}, refused...)}
-	return o.archive.print.Write(a.Out, result, func() error { return findingsCSV(a.Out, refused) }, func() error {
-		fmt.Fprintf(a.Out, "%s: added %s.\n", file, format.Plural(len(added), "redirect"))
-		if len(refused) == 0 {
+	return a.printWritten(o, written{File: file, Added: added, Refused: refused},
+		fmt.Sprintf("added %s", format.Plural(len(added), "redirect")))
+}
+
+// proposeRules opens or updates the pull request of a project.
+func (a *Program) proposeRules(
+	ctx context.Context, o redirectsOptions, file string, rules *redirects.File, proposals []redirects.Proposal,
+	repo *siteRepo, c config.Config,
+) (err error) {
+	if text := redirects.Prompt(repo.project, file, proposals); o.prompt != "" && text != "" {
+		if err := durable.CreateFile(o.prompt, []byte(text), 0o644); errors.Is(err, fs.ErrExist) {
+			a.Note("--prompt: %s is there already and stays as it is", o.prompt) // the queue may be at work on it
+		} else if err != nil {
+			return fmt.Errorf("--prompt: %w", err)
+		}
+	}
+	result, said := written{File: file}, "nothing to add"
+	p := redirects.PullRequest{Project: repo.project, File: file, Proposals: proposals, WithoutLikely: o.prompt != "",
+		Labels: format.List(c.SitePullLabels), Draft: c.SitePullDraft, Host: repo.host}
+	p.Text, p.Added, result.Refused = rules.Add(redirects.SureRules(proposals))
+	if result.Added = p.Added; len(p.Added) > 0 {
+		var pushed bool
+		if result.Branch, result.Link, pushed, err = repo.copied.Propose(ctx, p); err != nil {
+			return err
+		}
+		said = fmt.Sprintf("%s on branch %s", format.Plural(len(p.Added), "redirect"), result.Branch)
+		if !pushed {
+			said += ", as before"
+		}
+		if result.Link != "" {
+			said += ": " + result.Link
+		}
+	}
+	return a.printWritten(o, result, said)
+}
+
+func (a *Program) printWritten(o redirectsOptions, result written, said string) error {
+	result.Added = append([]redirects.Rule{}, result.Added...)
+	result.Refused = append([]redirects.Finding{}, result.Refused...)
+	return o.archive.print.Write(a.Out, result, func() error { return findingsCSV(a.Out, result.Refused) }, func() error {
+		if result.Link == "" {
+			said += "."
+		}
+		fmt.Fprintf(a.Out, "%s: %s\n", result.File, said)
+		if len(result.Refused) == 0 {
 			return nil
 		}
 		fmt.Fprintln(a.Out, "Not added:")
-		return findingTable(refused).Print(a.Out)
+		return findingTable(result.Refused).Print(a.Out)
 	})
 }
 

@@ -29,6 +29,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/cli/console"
+	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
@@ -100,6 +101,7 @@ func TestScripts(t *testing.T) {
 		Condition:           scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"sandbox":  scriptSandbox,
+			"codehost": scriptCodeHost,
 			"serve":    scriptServe,
 			"get":      scriptGet,
 			"post":     scriptPost,
@@ -192,6 +194,25 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 		var value string
 		name, value, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
 		ts.Setenv(name, value)
+	}
+}
+
+// scriptCodeHost serves team/docs.git in $WORK with GitHub's API for it, and sets DOCGAUGE_SITE_REPO for a project,
+// with the settings of the code host: codehost prj_docs.
+func scriptCodeHost(ts *testscript.TestScript, _ bool, args []string) {
+	const token = "token-of-the-tests"
+	host := fake.NewHost("github", "team/docs", token)
+	git, err := engines.GitServer(ts.MkAbs("."), host.GitAuthorization())
+	ts.Check(err)
+	mux := http.NewServeMux()
+	mux.Handle("/team/docs.git/", git)
+	mux.Handle("/api/v3/", host)
+	server := httptest.NewServer(mux)
+	ts.Defer(server.Close)
+	host.Web = server.URL
+	for name, value := range map[string]string{"REPO": args[0] + "=" + server.URL + "/team/docs.git", "TOKEN": token,
+		"CODE_HOST": "github", "CODE_HOST_URL": server.URL + "/api/v3"} {
+		ts.Setenv("DOCGAUGE_SITE_"+name, value)
 	}
 }
 

@@ -99,7 +99,7 @@ func (o *Opener) readToken() (string, error) {
 
 // The body of a proposal is between these comments. What people write around them stays.
 const (
-	bodyBegins = "<!-- docgauge: a message to the job replaces the text from here -->\n\n"
+	bodyBegins = "<!-- docgauge: an update replaces the text from here -->\n\n"
 	bodyEnds   = "\n\n<!-- docgauge: to here -->"
 )
 

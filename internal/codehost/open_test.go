@@ -138,7 +138,7 @@ func TestPullRequestText(t *testing.T) {
 			return r.Method != http.MethodGet
 		}
 		s.Change(1, func(pr *fake.Pull) {
-			pr.Body = "<!-- docgauge: a message to the job replaces the text from here -->" +
+			pr.Body = "<!-- docgauge: an update replaces the text from here -->" +
 				"\n\nold\n\n<!-- docgauge: to here -->"
 		})
 		if link, err := o.Open(t.Context(), p); err == nil || link != s.Link(1) {

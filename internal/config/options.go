@@ -1,6 +1,9 @@
 package config
 
-import "github.com/docgauge/docgauge/internal/web/server"
+import (
+	"github.com/docgauge/docgauge/internal/secretfile"
+	"github.com/docgauge/docgauge/internal/web/server"
+)
 
 // The options here are made once, both to check the settings and to use them.
 
@@ -31,4 +34,15 @@ func (c Config) SiteMetrics() server.Options {
 		o.Addresses = []string{c.SiteMetricsAddress}
 	}
 	return o
+}
+
+// CodeHostToken returns what reads DOCGAUGE_SITE_TOKEN, from a file each time anew; nil without a token.
+func (c Config) CodeHostToken() func() (string, error) {
+	if file := c.SecretFiles["DOCGAUGE_SITE_TOKEN"]; file != "" {
+		return func() (string, error) { return secretfile.Read(file) }
+	}
+	if c.SiteToken == "" {
+		return nil
+	}
+	return func() (string, error) { return string(c.SiteToken), nil }
 }

@@ -128,6 +128,25 @@ func (g Client) Pipe(ctx context.Context, out io.Writer, in io.Reader, args ...s
 	return Error{err, analytics.RedactUsers(strings.TrimSpace(messages.String())), args[0]}
 }
 
+// AuthorName and AuthorEmail are the author and the committer of every commit that docgauge makes.
+const (
+	AuthorName  = "docgauge"
+	AuthorEmail = "agent-jobs@docgauge.invalid"
+)
+
+// Commit makes a commit of a tree, which no branch has yet.
+func (g Client) Commit(ctx context.Context, message, tree string, parents ...string) (commit string, err error) {
+	args := []string{"commit-tree", "-F", "-"}
+	for _, parent := range parents {
+		args = append(args, "-p", parent)
+	}
+	author := g.With("GIT_AUTHOR_NAME="+AuthorName, "GIT_AUTHOR_EMAIL="+AuthorEmail,
+		"GIT_COMMITTER_NAME="+AuthorName, "GIT_COMMITTER_EMAIL="+AuthorEmail)
+	var out bytes.Buffer
+	err = author.Stream(ctx, &out, message, append(args, tree)...)
+	return strings.TrimSpace(out.String()), err
+}
+
 // Error is a git command that failed, with the end of what git said, without users and passwords of URLs.
 type Error struct {
 	error

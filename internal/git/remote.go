@@ -100,6 +100,21 @@ func (r Remote) Fetch(ctx context.Context, remote, ref, commit string) (fetched 
 	return fetched, err
 }
 
+// DefaultBranch returns the branch that HEAD of a remote names.
+func (r Remote) DefaultBranch(ctx context.Context, remote string) (branch string, err error) {
+	err = r.At(ctx, "", "", func(g Client) error {
+		said, err := g.Run(ctx, "ls-remote", "--symref", "--", remote, "HEAD")
+		// "ref: refs/heads/main\tHEAD"
+		line, _, _ := strings.Cut(said, "\t")
+		branch = strings.TrimPrefix(line, "ref: refs/heads/")
+		if err == nil && branch == line {
+			err = errors.New("has no default branch; name the one that pull requests are for: URL#branch")
+		}
+		return err
+	})
+	return branch, err
+}
+
 // passing are messages of git about errors that may pass: the remote was not reached, did not finish, or has too
 // much to do. status has the HTTP status, if there is one.
 var (

@@ -38,22 +38,21 @@ type Former struct {
 	age int
 }
 
-// ReadRepository reads the history of the commit that is checked out. complete is false for a clone without older
-// commits.
-func ReadRepository(ctx context.Context, g git.Client) (h History, complete bool, err error) {
+// ReadRepository reads the history of a commit, or HEAD. complete is false for a clone without older commits.
+func ReadRepository(ctx context.Context, g git.Client, commit string) (h History, complete bool, err error) {
 	shallow, err := g.Run(ctx, "rev-parse", "--is-shallow-repository")
 	if err != nil {
 		return h, false, err
 	}
 	// Names that git quotes have characters that no rule may have.
-	files, err := g.Run(ctx, "ls-tree", "-r", "--name-only", "--full-tree", "HEAD")
+	files, err := g.Run(ctx, "ls-tree", "-r", "--name-only", "--full-tree", commit)
 	if err != nil {
 		return h, false, err
 	}
 	out, in := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := g.Stream(ctx, in, "", logArguments...)
+		err := g.Stream(ctx, in, "", logArguments(commit)...)
 		in.CloseWithError(err)
 		done <- err
 	}()
@@ -62,11 +61,13 @@ func ReadRepository(ctx context.Context, g git.Client) (h History, complete bool
 	return h, shallow == "false", errors.Join(<-done, err)
 }
 
-// logArguments are the arguments of the git command whose output [ReadHistory] reads. The files of a rename are
+// logArguments returns the arguments of the git command whose output [ReadHistory] reads. The files of a rename are
 // compared as the first parent has them, as the site was published.
-var logArguments = slices.Concat([]string{"--no-literal-pathspecs", "-c", "core.quotePath=false", "log",
-	"--first-parent", "--diff-merges=first-parent", "-M50%", "-l10000", "--name-status",
-	"--diff-filter=DR", "--format=%cs", "HEAD", "--"}, pageSpecs())
+func logArguments(commit string) []string {
+	return slices.Concat([]string{"--no-literal-pathspecs", "-c", "core.quotePath=false", "log",
+		"--first-parent", "--diff-merges=first-parent", "-M50%", "-l10000", "--name-status",
+		"--diff-filter=DR", "--format=%cs", commit, "--"}, pageSpecs())
+}
 
 func pageSpecs() (specs []string) {
 	for _, extension := range analytics.PageExtensions {

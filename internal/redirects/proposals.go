@@ -1,6 +1,6 @@
 // Package redirects proposes redirects for paths that agents ask for and that are not there, writes them into the
 // files in which hosts keep redirects, and audits these files. Strangers choose the missed paths: only what
-// [WellFormed] accepts is ever proposed or written. It sends no request.
+// [WellFormed] accepts is ever proposed or written. Only a [Copy] reaches other machines.
 package redirects
 
 import (

@@ -21,7 +21,6 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
@@ -101,18 +100,12 @@ func (a commands) readSettings(c config.Config) (s settings, err error) {
 }
 
 func jobSettings(c config.Config) serve.JobSettings {
-	s := serve.JobSettings{Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
+	return serve.JobSettings{Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
 		Variables: c.AgentVariables, Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, URL: c.SiteAgentURL,
 		CA: c.SiteAgentCA, Allow: c.SiteAgentAllow, Refuse: c.SiteAgentRefuse, Check: c.SiteCheckCommand,
 		CheckTries: int(c.SiteCheckTries), Jail: c.SiteJail, CodeHost: c.SiteCodeHost, CodeHostURL: c.SiteCodeHostURL,
 		Labels: c.SitePullLabels, Draft: c.SitePullDraft, HidePrompt: !c.SitePullPrompt,
-		Timeout: time.Duration(c.SiteJobTimeout), Concurrency: int(c.SiteJobConcurrency), MaxDisk: int64(c.SiteJobDisk)}
-	if file := c.SecretFiles["DOCGAUGE_SITE_TOKEN"]; file != "" {
-		s.Token = func() (string, error) { return secretfile.Read(file) } // a new one counts at once
-	} else if c.SiteToken != "" {
-		s.Token = func() (string, error) { return string(c.SiteToken), nil }
-	}
-	return s
+		Timeout: time.Duration(c.SiteJobTimeout), Concurrency: int(c.SiteJobConcurrency), MaxDisk: int64(c.SiteJobDisk), Token: c.CodeHostToken()}
 }
 
 func (a commands) readConfig() (c config.Config, s settings, err error) {

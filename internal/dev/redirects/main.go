@@ -42,7 +42,7 @@ func main() {
 	flag.Parse()
 	m.client = git.Client{Program: "git", Dir: flag.Arg(0),
 		Env: slices.Concat(git.Environment(git.Ordinary), git.Variables)}
-	history, _, err := redirects.ReadRepository(context.Background(), m.client)
+	history, _, err := redirects.ReadRepository(context.Background(), m.client, "HEAD")
 	must.Do(err)
 	m.site.History, m.pages = history, map[string]string{}
 	for _, file := range history.Files {

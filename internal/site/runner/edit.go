@@ -27,9 +27,6 @@ const (
 	closeDelay = 2 * time.Second
 	// maxDiff is the size at which a diff is cut.
 	maxDiff = 1 << 20
-
-	authorName  = "docgauge"
-	authorEmail = "agent-jobs@docgauge.invalid"
 )
 
 // Edit carries out t in a workplace made for it. What the files are at the end decides, not what the

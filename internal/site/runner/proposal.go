@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ func (r *Repo) proposal(ctx context.Context, j Job, c Change) (codehost.Proposal
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if j.Said != "" {
-		add("> %s", strings.ReplaceAll(neutral(strings.TrimSpace(j.Said)), "\n", "\n> "))
+		add("> %s", strings.ReplaceAll(codehost.Neutral(strings.TrimSpace(j.Said)), "\n", "\n> "))
 	}
 	var files bytes.Buffer
 	if err := r.git.Stream(ctx, &files, "", "diff", "--name-only", "--no-renames", "-z", "--end-of-options", c.Base,
@@ -41,7 +40,7 @@ func (r *Repo) proposal(ctx context.Context, j Job, c Change) (codehost.Proposal
 	names := strings.Split(strings.TrimSuffix(files.String(), "\x00"), "\x00")
 	list := "Files changed:\n"
 	for _, name := range names[:min(len(names), maxPages)] {
-		list += "\n- `" + neutral(strings.ReplaceAll(strings.Map(printable, name), "`", "'")) + "`"
+		list += "\n- `" + codehost.Neutral(strings.ReplaceAll(strings.Map(printable, name), "`", "'")) + "`"
 	}
 	if more := len(names) - maxPages; more > 0 {
 		list += fmt.Sprintf("\n- and %d more", more)
@@ -61,7 +60,7 @@ func (r *Repo) proposal(ctx context.Context, j Job, c Change) (codehost.Proposal
 		for strings.Contains(prompts, fence) {
 			fence += "`"
 		}
-		add("<details><summary>Prompt</summary>\n\n%s\n%s\n%[1]s\n\n</details>", fence, neutral(strings.TrimSpace(prompts)))
+		add("<details><summary>Prompt</summary>\n\n%s\n%s\n%[1]s\n\n</details>", fence, codehost.Neutral(strings.TrimSpace(prompts)))
 	}
 	p.Body = strings.Join(parts, "\n\n")
 	return p, nil
@@ -72,27 +71,5 @@ func (r *Repo) title(title, prompt string) string {
 	if title == "" && !r.options.HidePrompt {
 		title = Subject(prompt)
 	}
-	return neutral(cmp.Or(title, noSubject))
-}
-
-var (
-	// closing are words that close an issue, before a reference; command is one of GitLab's at the start of a line.
-	closing = regexp.MustCompile(`(?i)\b([cfri])((?:los|ix|esolv|eopen|mplement)[a-z]*:?\s+(?:issues?\s+)?\S*[-/#!]\S)`)
-	command = regexp.MustCompile(`(?m)^(\s*)/`)
-)
-
-// neutral returns text in which nothing mentions people, refers to issues or closes them, is a tag of HTML, loads an
-// image or is a command to a code host: an invisible space is in the way.
-func neutral(text string) string {
-	const space = "\u200b"
-	text = command.ReplaceAllString(closing.ReplaceAllString(text, "${1}"+space+"$2"), "${1}"+space+"/")
-	var out strings.Builder
-	for i, c := range text {
-		out.WriteRune(c)
-		if rest := text[i+len(string(c)):]; strings.ContainsRune("@#!<", c) && rest != "" &&
-			!strings.ContainsRune(" \t\r\n"+string(c), rune(rest[0])) {
-			out.WriteString(space)
-		}
-	}
-	return out.String()
+	return codehost.Neutral(cmp.Or(title, noSubject))
 }

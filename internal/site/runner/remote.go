@@ -137,7 +137,7 @@ func (r *Repo) refresh(ctx context.Context, t Task, c Change) (Change, error) {
 		return c, nil
 	}
 	if err == nil {
-		c.Head, err = r.commit(ctx, "Merge "+r.Source().Ref+"\n\nDocgauge-Job: "+t.Job+"\n", tree, c.Head, base)
+		c.Head, err = r.git.Commit(ctx, "Merge "+r.Source().Ref+"\n\nDocgauge-Job: "+t.Job+"\n", tree, c.Head, base)
 		c.Base = base
 	}
 	return c, err
@@ -152,17 +152,8 @@ func (r *Repo) fetchBase(ctx context.Context) error {
 	defer r.fetching.Unlock()
 	base := r.options.Base
 	if base == "" { // it is asked for each time: it may be renamed
-		err := r.at().At(ctx, "", "", func(g git.Client) error {
-			said, err := g.Run(ctx, "ls-remote", "--symref", "--", r.options.URL, "HEAD")
-			// "ref: refs/heads/main\tHEAD"
-			line, _, _ := strings.Cut(said, "\t")
-			base = strings.TrimPrefix(line, "ref: refs/heads/")
-			if err == nil && base == line {
-				err = errors.New("has no default branch; name the one that pull requests are for: URL#branch")
-			}
-			return err
-		})
-		if err != nil {
+		var err error
+		if base, err = r.at().DefaultBranch(ctx, r.options.URL); err != nil {
 			return fmt.Errorf("repository %s: %w", analytics.RedactUsers(r.options.URL), err)
 		}
 	}

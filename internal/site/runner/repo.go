@@ -122,12 +122,8 @@ func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err erro
 			return nil, err
 		}
 	}
-	if u, err := url.Parse(o.URL); o.CodeHost == "" && o.Token != nil && err == nil && u.Host != "" {
-		// The user is GitHub's for tokens; others take any.
-		r.login = func() (string, string, string, error) {
-			token, err := o.Token()
-			return u.Scheme + "://" + u.Host + "/", "x-access-token", strings.TrimSpace(token), err
-		}
+	if o.CodeHost == "" {
+		r.login = codehost.Repository{URL: o.URL}.Login(o.Token)
 	}
 	if err := r.open(ctx); err != nil {
 		return nil, err

@@ -96,20 +96,7 @@ func (r *Repo) publish(ctx context.Context, w *workplace, message, start, tree s
 	if err := r.git.Pipe(ctx, io.Discard, pack, "-c", bigFile, "unpack-objects", "-q"); err != nil {
 		return "", err
 	}
-	return r.commit(ctx, message, tree, start)
-}
-
-// commit makes a commit of a tree, which no branch has yet.
-func (r *Repo) commit(ctx context.Context, message, tree string, parents ...string) (commit string, err error) {
-	args := []string{"commit-tree", "-F", "-"}
-	for _, parent := range parents {
-		args = append(args, "-p", parent)
-	}
-	author := r.git.With("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
-		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
-	var out bytes.Buffer
-	err = author.Stream(ctx, &out, message, append(args, tree)...)
-	return strings.TrimSpace(out.String()), err
+	return r.git.Commit(ctx, message, tree, start)
 }
 
 // refuse returns an error for the first of the changes to tree, as diff-tree -z --raw lists them, that is not

@@ -1,10 +1,8 @@
 package serve
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,10 +39,7 @@ type JobRules struct {
 	gateway  *runner.Gateway // nil = none
 }
 
-var (
-	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	scpForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(.+)$`)
-)
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // ParseJobs checks the settings of the agent jobs of projects. It returns nil if the site runs none.
 func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
@@ -146,9 +141,9 @@ func (r *JobRules) parseRepos(projects []string) error {
 			err := fmt.Errorf(format, args...)
 			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_REPO: %.200s: %w", analytics.RedactUsers(text), err))
 		}
-		project, source, named := strings.Cut(text, "=")
-		if !named || analytics.CheckProject(project) != nil {
-			if project, source = projects[0], text; len(projects) > 1 {
+		project, source, branch := codehost.SplitSource(text)
+		if project == "" {
+			if project = projects[0]; len(projects) > 1 {
 				add("which project is it for? Want project=%s", analytics.RedactUsers(text))
 				continue
 			}
@@ -161,7 +156,6 @@ func (r *JobRules) parseRepos(projects []string) error {
 			add("project %s has a repository already", project)
 			continue
 		}
-		source, branch, _ := strings.Cut(source, "#")
 		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, CheckTries: s.CheckTries,
 			Timeout: s.Timeout, MaxDisk: s.MaxDisk, Env: r.env, OwnHome: true, Allow: format.List(s.Allow),
 			Refuse: format.List(s.Refuse), Token: s.Token, Gateway: r.gateway,
@@ -169,48 +163,16 @@ func (r *JobRules) parseRepos(projects []string) error {
 		if s.Agent != "command" {
 			o.Preset = s.Agent
 		}
-		repo, err := remote(source)
+		repo, err := codehost.Locate(source, s.CodeHost, s.CodeHostURL)
 		if err != nil {
 			add("%w", err)
 			continue
 		}
-		if o.Path = source; repo.host != "" {
-			o.Path, o.URL = "", source
+		o.Path, o.URL, o.CodeHost, o.CodeHostURL, o.Project = repo.Path, repo.URL, repo.Kind, repo.API, repo.Project
+		if o.CodeHost != "" && s.Token == nil {
+			add("needs DOCGAUGE_SITE_TOKEN, which may read the repository and open pull requests")
 		}
-		o.CodeHost = s.CodeHost
-		for _, h := range codehost.Hosts {
-			if public, err := url.Parse(h.API); err == nil && h.Web(public).Host == repo.host &&
-				(o.CodeHost == "" || o.CodeHost == h.Name) {
-				o.CodeHost, o.CodeHostURL = h.Name, h.API
-			}
-		}
-		tokenFor := "" // the host that gets the token
-		if repo.web != nil {
-			tokenFor = repo.web.Host
-		}
-		switch host := codehost.Find(o.CodeHost); {
-		case o.CodeHost == "none":
-			if o.CodeHost = ""; s.CodeHostURL != "" {
-				add("has no code host: unset DOCGAUGE_SITE_CODE_HOST_URL")
-			}
-		case o.CodeHost == "":
-			add("which code host is it on? Want DOCGAUGE_SITE_CODE_HOST=%s, or none to have branches alone", codeHostNames())
-		case host.Name == "":
-			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_CODE_HOST: %.40q: want %s or none", s.CodeHost,
-				codeHostNames()))
-		default:
-			if o.CodeHostURL = cmp.Or(s.CodeHostURL, o.CodeHostURL); repo.host != "" && o.CodeHostURL == "" {
-				add("needs DOCGAUGE_SITE_CODE_HOST_URL, the URL of the REST API of %s, such as https://%s%s", repo.host,
-					repo.host, host.Suffix)
-				continue
-			}
-			if o.Project, tokenFor, err = repo.project(host, o.CodeHostURL); err != nil {
-				add("%w", err)
-			}
-			if s.Token == nil {
-				add("needs DOCGAUGE_SITE_TOKEN, which may read the repository and open pull requests")
-			}
-		}
+		tokenFor := repo.TokenFor
 		if tokenFor != "" && s.Token != nil {
 			if tokenHost != "" && tokenHost != tokenFor {
 				add("is on another host than %s: DOCGAUGE_SITE_TOKEN is for one host", tokenHost)
@@ -224,73 +186,4 @@ func (r *JobRules) parseRepos(projects []string) error {
 			"a path or a URL: prj_docs=/srv/docs.git"))
 	}
 	return errors.Join(problems...)
-}
-
-func codeHostNames() string {
-	var names []string
-	for _, h := range codehost.Hosts {
-		names = append(names, h.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// remoteRepo locates a repository on another machine. It is empty for a path on this machine.
-type remoteRepo struct {
-	host string   // with the port of a web server, without the port of an SSH server
-	path string   // of the repository, without .git
-	web  *url.URL // nil if git reaches it over SSH
-}
-
-// remote returns the repository of a URL of git.
-func remote(source string) (remoteRepo, error) {
-	trim := func(path string) string { return strings.TrimSuffix(strings.Trim(path, "/"), ".git") }
-	if m := scpForm.FindStringSubmatch(source); m != nil {
-		return remoteRepo{host: strings.ToLower(strings.Trim(m[1], "[]")), path: trim(m[2])}, nil
-	}
-	if !strings.Contains(source, "://") {
-		if source == "" {
-			return remoteRepo{}, errors.New("want a path or a URL")
-		}
-		return remoteRepo{}, nil
-	}
-	u, err := url.Parse(source)
-	if err != nil {
-		return remoteRepo{}, errors.New("want a path or a URL")
-	}
-	_, password := u.User.Password()
-	if u.Scheme == "ssh" && u.Host != "" && !password {
-		return remoteRepo{host: strings.ToLower(u.Hostname()), path: trim(u.Path)}, nil
-	}
-	u, err = analytics.ParseServiceURL(source, analytics.URLRules{
-		Example: "https://github.com/owner/name", CredentialsIn: "the token goes into DOCGAUGE_SITE_TOKEN",
-	})
-	if err != nil {
-		return remoteRepo{}, err
-	}
-	u.Host = strings.ToLower(u.Host)
-	return remoteRepo{host: u.Host, path: trim(u.Path), web: u}, nil
-}
-
-// project returns the path of the repository on a code host with an API at a URL, and that host.
-func (p remoteRepo) project(kind codehost.Host, apiURL string) (path, host string, err error) {
-	api, err := analytics.ParseServiceURL(apiURL, analytics.URLRules{Example: kind.API,
-		CredentialsIn: "the token goes into DOCGAUGE_SITE_TOKEN"})
-	if p.host == "" {
-		return "", "", errors.New("want the URL of the repository, such as https://github.com/owner/name: there the " +
-			"pull requests are opened")
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("DOCGAUGE_SITE_CODE_HOST_URL: %w", err)
-	}
-	web := kind.Web(api)
-	path, same := p.path, p.host == web.Hostname()
-	if p.web != nil { // the web server can have a path before the repository; the SSH server has none
-		path, same = strings.CutPrefix("/"+p.path, web.Path+"/")
-		same = same && p.web.Scheme == web.Scheme && p.host == web.Host
-	}
-	if !same {
-		return "", "", fmt.Errorf("is on %s, but DOCGAUGE_SITE_CODE_HOST_URL is for repositories below %s, and the token "+
-			"is for them alone", p.host, web)
-	}
-	return path, web.Host, nil
 }

@@ -1,0 +1,28 @@
+package codehost
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	// closing are words that close an issue, before a reference; command is one of GitLab's at the start of a line.
+	closing = regexp.MustCompile(`(?i)\b([cfri])((?:los|ix|esolv|eopen|mplement)[a-z]*:?\s+(?:issues?\s+)?\S*[-/#!]\S)`)
+	command = regexp.MustCompile(`(?m)^(\s*)/`)
+)
+
+// Neutral returns text in which nothing mentions people, refers to issues or closes them, is a tag of HTML, loads an
+// image or is a command to a code host: an invisible space is in the way.
+func Neutral(text string) string {
+	const space = "\u200b"
+	text = command.ReplaceAllString(closing.ReplaceAllString(text, "${1}"+space+"$2"), "${1}"+space+"/")
+	var out strings.Builder
+	for i, c := range text {
+		out.WriteRune(c)
+		if rest := text[i+len(string(c)):]; strings.ContainsRune("@#!<", c) && rest != "" &&
+			!strings.ContainsRune(" \t\r\n"+string(c), rune(rest[0])) {
+			out.WriteString(space)
+		}
+	}
+	return out.String()
+}
