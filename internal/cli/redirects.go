@@ -374,8 +374,11 @@ func printProposals(w io.Writer, all []query.MissedPaths, proposals []redirects.
 		}
 		text.Line(0, "%s, %s to %s: %s, of which %d sure, %d likely.", words.Names.Of(missed.Project), missed.From,
 			missed.To-1, format.Plural(len(missed.Misses), "missed path"), count[redirects.Sure], count[redirects.Likely])
-		if err := text.Err(); err != nil || len(missed.Misses) == 0 {
+		if err := text.Err(); err != nil {
 			return err
+		}
+		if len(missed.Misses) == 0 {
+			continue
 		}
 		text.Line(0, "")
 		if err := table.Print(w); err != nil {

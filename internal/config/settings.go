@@ -113,7 +113,7 @@ type Config struct {
 	SiteAgentEnv       string           `envconfig:"DOCGAUGE_SITE_AGENT_ENV" desc:"names of variables that the agent gets, from the environment or the file of settings: NAME of a secret, such as its model's key (a change that contains it is refused), +NAME of a plain setting"`
 	SiteAgentHosts     string           `envconfig:"DOCGAUGE_SITE_AGENT_HOSTS" desc:"hosts that the agent may connect to over TLS: api.example.com, *.example.com, models.example.com:8443; unset = no network"`
 	SiteAgentURL       string           `envconfig:"DOCGAUGE_SITE_AGENT_URL" desc:"gateway to models that the agent is configured for: http or https, a name or an address, also on this machine, without /v1; nothing else there is reached"`
-	SiteAgentCA        string           `envconfig:"DOCGAUGE_SITE_AGENT_CA" desc:"file of the authorities that vouch for DOCGAUGE_SITE_AGENT_URL; unset = those of the system"`
+	SiteAgentCA        string           `envconfig:"DOCGAUGE_SITE_AGENT_CA" desc:"file of the authorities that vouch for DOCGAUGE_SITE_AGENT_URL; unset = the authorities of the system"`
 	SiteAgentTools     string           `envconfig:"DOCGAUGE_SITE_AGENT_TOOLS" desc:"directories that the agent may read, besides the system's programs"`
 	SiteAgentAllow     string           `envconfig:"DOCGAUGE_SITE_AGENT_ALLOW" desc:"changes that are refused otherwise: ci, hosts (that build sites), hooks (of git), editors (and agents of people)"`
 	SiteAgentRefuse    string           `envconfig:"DOCGAUGE_SITE_AGENT_REFUSE" desc:"more files whose changes are refused: deploy.yml in any directory, ci/*.sh from the top, scripts/ with all below"`

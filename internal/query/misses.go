@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -18,7 +19,7 @@ type MissedPaths struct {
 	analytics.Window
 	// Pages are the paths that are there, in order: in the newest window that has the path, it was found.
 	Pages []string
-	// Misses are the other paths, those with most requests first.
+	// Misses are the other paths, the most requested first.
 	Misses []view.MissedPath
 }
 
@@ -87,10 +88,7 @@ func Missed(ctx context.Context, from sinks.Sink, s Selection, last int) ([]Miss
 			}
 		}
 		slices.SortFunc(out.Misses, func(a, b view.MissedPath) int {
-			if a.Requests != b.Requests {
-				return int(max(-1, min(1, b.Requests-a.Requests)))
-			}
-			return strings.Compare(a.Path, b.Path)
+			return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Path, b.Path))
 		})
 		out.Pages = slices.Sorted(maps.Keys(found))
 		return []MissedPaths{out}, nil
