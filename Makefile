@@ -75,7 +75,7 @@ UNRACEDRUNS := TestBrowser|TestKilledWhileProposing|TestKilledInTheMiddle|TestKi
 # The raced packages that have tests of these names: what is skipped there runs here.
 UNRACEDTOO  := ./internal/sandbox ./internal/daemon ./internal/budget
 
-# No test runs twice: those of the concurrent packages run under the race detector,
+# No test runs twice: tests of the concurrent packages run under the race detector,
 # all others without it. The race detector makes many scrapers too slow, too. Steps that end
 # in & run beside those after them, one after the other: see internal/dev/steps.
 define READY
@@ -191,7 +191,7 @@ docs: ## write the generated parts of the documentation
 	$(GO) test ./internal/site/serve -run TestDocumentedMetrics -update
 	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmSettings' -update
 
-# The versions of the lists are those of the installer: a newer one goes there first.
+# The installer has the versions of the lists: a newer one goes there first.
 crawlers: ## write the names of crawlers from the public list that internal/dev/engines/install.sh pins
 	@sh internal/dev/engines/install.sh user-agents
 	$(GO) test ./internal/site/agents -run TestCrawlers -update

@@ -198,7 +198,7 @@ func TestImage(t *testing.T) {
 
 	program := final.argv(t, "ENTRYPOINT")
 	if text := succeed(t, c.command(t, append(program, "version")...)); !strings.Contains(text, "v9.8.7") {
-		t.Errorf("the version is not that of the build: %s", text)
+		t.Errorf("the version is not the build's: %s", text)
 	}
 	serve := c.command(t, slices.Concat(program, final.argv(t, "CMD"), []string{"--once-at-start"})...)
 	log := logFile(t)

@@ -263,7 +263,7 @@ func TestHelmArchive(t *testing.T) {
 	}
 	rules := find(all, "PrometheusRule")
 	if len(rules) != 1 || asJSON(t, rules[0].at("spec", "groups")) != asJSON(t, groups) {
-		t.Errorf("%d PrometheusRules, or other rules than those of the files", len(rules))
+		t.Errorf("%d PrometheusRules, or other rules than the files have", len(rules))
 	}
 
 	arrived := map[string]string{}

@@ -102,7 +102,7 @@ var jobFamilies = []Metric{
 		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
 	define(groupJobs, "agent_pull_request_cost", typeGauge, "project pr_link unit basis",
 		"Cost of the agent jobs behind a merged pull request, by unit, which may be empty, and by basis: reported (by "+
-			"the service), estimated (in part by DOCGAUGE_JOB_COST) or at_least (that of some jobs is unknown). Only "+
+			"the service), estimated (in part by DOCGAUGE_JOB_COST) or at_least (some jobs' cost is unknown). Only "+
 			"the newest merges; absent if nothing is known."+cached,
 		func(s *view.Snapshot, emit emit) {
 			for _, o := range s.Outcomes.Merges[:min(len(s.Outcomes.Merges), mostEffects)] {

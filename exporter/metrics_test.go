@@ -27,7 +27,7 @@ func TestDocumentation(t *testing.T) {
 	switch {
 	case have == want:
 	case !*update:
-		t.Errorf("the metrics in %s are not those of the code: run `make docs`", path)
+		t.Errorf("the metrics in %s are not as in the code: run `make docs`", path)
 	default:
 		must(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o644))
 	}

@@ -126,7 +126,7 @@ func pushRemedy(status int) string {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return "it must accept the credentials; write them as user:password@ before the host"
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		return "the URL must be that of a Pushgateway; check its path"
+		return "the URL must lead to a Pushgateway; check its path"
 	case status/100 == 3:
 		return "redirects are not followed; name the final address"
 	case status/100 == 5:

@@ -101,7 +101,7 @@ func TestPushErrors(t *testing.T) {
 		http.StatusBadRequest:          "must accept the group",
 		http.StatusUnauthorized:        "must accept the credentials",
 		http.StatusForbidden:           "must accept the credentials",
-		http.StatusNotFound:            "must be that of a Pushgateway",
+		http.StatusNotFound:            "must lead to a Pushgateway",
 		http.StatusInternalServerError: "see its log",
 	} {
 		u, got := gateway(t, status, "you sent s3cret%2F, s3cret/ and bWU6czNjcmV0Lw==\n"+strings.Repeat("long ", 1000))

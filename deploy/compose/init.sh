@@ -27,7 +27,7 @@ XML
 fi
 if ! [ -e secrets/postgres_dsn ]; then
 	random >secrets/postgres_password
-	# The server has no certificate, and no port but that of this machine.
+	# The server has no certificate, and its port is for this machine alone.
 	printf 'postgres://docgauge:%s@postgres:5432/docgauge?sslmode=disable\n' "$(cat secrets/postgres_password)" >secrets/postgres_dsn
 fi
 [ -e secrets/postgres_grafana_password ] || random >secrets/postgres_grafana_password

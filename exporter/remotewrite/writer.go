@@ -211,7 +211,7 @@ func remedy(status int) string {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return "it must accept the credentials; write them into the file of --remote-write.config.file"
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		return "the URL must be that of a receiver; Prometheus is one with --web.enable-remote-write-receiver, at " +
+		return "the URL must lead to a receiver; Prometheus is one with --web.enable-remote-write-receiver, at " +
 			"/api/v1/write"
 	case status == http.StatusUnsupportedMediaType:
 		return "it does not receive this protocol; try the other with --remote-write.protocol"

@@ -344,7 +344,7 @@ func TestDamagedFile(t *testing.T) {
 		analytics.VisitorsReport.Shape().Checksum(&sum, analytics.RecordOf(r))
 	}
 	if f.Checksum() != sum.String() {
-		t.Errorf("checksum %q, that of the rows is %s", f.Checksum(), sum)
+		t.Errorf("checksum %q, the rows have %s", f.Checksum(), sum)
 	}
 	data[len(data)/2] ^= 1
 	check(t, os.WriteFile(path, data, 0o600))

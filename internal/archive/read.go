@@ -196,12 +196,12 @@ func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
 	case root.Equals(rowsSchema(shape)):
 		return foot, checkRows(meta, foot.SiteRows+max(foot.Rows, 0))
 	case shape.Site:
-		return foot, fmt.Errorf("columns are not those of an %s file", foot.Table)
+		return foot, fmt.Errorf("columns are not as in an %s file", foot.Table)
 	case root.Equals(totalsSchema()):
 		foot.Table = shape.TotalsTable
 		return foot, checkRows(meta, 1)
 	}
-	return foot, errors.New("columns are neither those of a visitors file nor those of a totals file")
+	return foot, errors.New("columns are neither as in a visitors file nor as in a totals file")
 }
 
 func newReader(r *io.SectionReader) (*file.Reader, error) {

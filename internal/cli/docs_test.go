@@ -265,7 +265,7 @@ func TestREADME(t *testing.T) {
 	case have != want && *update:
 		check(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o644))
 	case have != want:
-		t.Fatalf("the variables in %s are not those of the code: run `make docs`", path)
+		t.Fatalf("the variables in %s are not as in the code: run `make docs`", path)
 	}
 }
 

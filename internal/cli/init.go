@@ -48,8 +48,8 @@ first export; on a terminal, or with --export, it reads the first numbers.
 
 Your own site has no platform, but access logs. With --site-logs, or the answer
 "site" to the question for the base URL, init reads the beginning and the end of
-the logs, says which format they have, and writes two files: that of docgauge
-site serve, and that of the export with a key that it makes. The export begins
+the logs, says which format they have, and writes two files: for docgauge
+site serve, and for the export with a key that it makes. The export begins
 with the first day of the logs, and has all reports. init asks for the hosts of
 the site, if the log has several, or proposes one that its links show, for the
 directory of the facts, for how people are counted, and for a name. With
@@ -87,7 +87,7 @@ Variables DOCGAUGE_SITE_… of the environment are written too.`,
 	f.StringVar(&o.Site.Humans, "site-humans", "", "`mode` of counting people of your own site: claimed or confirmed")
 	f.StringVar(&o.Site.Dir, "site-dir", "", "`directory` for the facts of your own site (default: site in --dir)")
 	f.StringVar(&o.Site.Path, "site-env-file", "",
-		"`file` for the settings of site serve (default: site.env beside that of --env-file)")
+		"`file` for the settings of site serve (default: site.env beside the file of --env-file)")
 	f.BoolVar(&o.Export, "export", false, "at the end, export once and show the most read pages")
 	return cmd
 }

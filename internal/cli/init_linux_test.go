@@ -64,7 +64,7 @@ func TestInitOnTerminal(t *testing.T) {
 	terminal.await("Product docs: ")
 	terminal.await("/quickstart")
 	if n := len(s.Requests()); n != 90 {
-		t.Errorf("%d requests, those of init included; the budget is 90", n)
+		t.Errorf("%d requests, init's included; the budget is 90", n)
 	}
 	terminal.ends(exitDone)
 	shown := strings.Join(terminal.shows(), "\n")

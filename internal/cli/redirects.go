@@ -46,7 +46,7 @@ windows of the report agents, and uses no language model.
 
 sure     a page was renamed (git knows, with --repo), other redirects lead from
          the same folder to the same folder, or only the spelling differs
-likely   the words or the name are those of one page, or the version differs: a
+likely   one page has the words or the name, or the version differs: a
          person should look
 none     no page is like it, the page was deleted, or scanners ask for it
 
@@ -65,7 +65,7 @@ to themselves (loop).
 newest commit of DOCGAUGE_SITE_REPO, pushes that as docgauge/redirects-PROJECT,
 and opens a pull request, or updates the open one. The likely ones are a list in
 its text, or with --prompt a prompt file for an agent. DOCGAUGE_SITE_CODE_HOST,
-_TOKEN and _PULL_REQUEST_* are those of agent jobs. A branch with commits of
+_TOKEN and _PULL_REQUEST_* are as for agent jobs. A branch with commits of
 others is not replaced.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, sends no

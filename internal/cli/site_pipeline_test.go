@@ -221,7 +221,7 @@ func TestPipelineOverSite(t *testing.T) {
 	}
 	for _, row := range answers[3].Rows { // at least one window with the site and its 8 pages
 		if n, err := strconv.Atoi(row[1]); err != nil || n < 9 || row[2] == "0" {
-			t.Errorf("granularity, numbers, those of readers who are both: %v", row)
+			t.Errorf("granularity, numbers, readers who are both: %v", row)
 		}
 	}
 	if len(answers[3].Rows) != 4 {

@@ -19,7 +19,7 @@ import (
 )
 
 // Host is a kind of server with repositories and pull requests, and what it does in its own way. The requests
-// and responses are those of the hosts' documentation:
+// and responses are as in the hosts' documentation:
 //
 //	https://docs.github.com/rest/pulls/pulls, …/rest/issues/labels      get, list, create, update; add labels
 //	https://docs.gitlab.com/api/merge_requests                          get, list, create, update
@@ -29,7 +29,7 @@ import (
 type Host struct {
 	// Name is for settings and records, Title for people.
 	Name, Title string
-	// API is the URL of the REST API of the public server, Suffix the end of that of other servers.
+	// API is the URL of the REST API of the public server, Suffix the end of other servers' URLs.
 	API, Suffix string
 
 	groups bool           // a project can be in a group of a group

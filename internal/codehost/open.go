@@ -51,7 +51,7 @@ type Proposal struct {
 var projectPart = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}$`)
 
 // NewOpener checks its arguments. No request is sent. The kind is the name of one of Hosts, the project
-// "owner/name"; an empty apiURL is that of the public server. The token is read for each request. A nil
+// "owner/name"; an empty apiURL is the public server's. The token is read for each request. A nil
 // transport is a new one.
 func NewOpener(
 	kind, project, apiURL string, token func() (string, error), transport http.RoundTripper,

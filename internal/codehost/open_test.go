@@ -51,7 +51,7 @@ func proposed(branch string) codehost.Proposal {
 		Since: noon.Add(-24 * time.Hour)}
 }
 
-// TestOnePullRequest: a branch gets one pull request, with what the job says; those of forks and of other
+// TestOnePullRequest: a branch gets one pull request, with what the job says; the ones of forks and of other
 // branches are others.
 func TestOnePullRequest(t *testing.T) {
 	eachHost(t, func(t *testing.T, s *fake.Host, o *codehost.Opener) {
@@ -75,7 +75,7 @@ func TestOnePullRequest(t *testing.T) {
 	})
 }
 
-// TestEndedPullRequest: one that a person ended before its link was known is that of the job; once the
+// TestEndedPullRequest: one that a person ended before its link was known belongs to the job; once the
 // job has a link, it gets a new one.
 func TestEndedPullRequest(t *testing.T) {
 	eachHost(t, func(t *testing.T, s *fake.Host, o *codehost.Opener) {

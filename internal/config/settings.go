@@ -121,7 +121,7 @@ type Config struct {
 	SiteCheckCommand   string           `envconfig:"DOCGAUGE_SITE_CHECK_COMMAND" desc:"command that a change must pass, run by sh -c where the agent worked; unset = every change passes"`
 	SiteCheckTries     Count            `envconfig:"DOCGAUGE_SITE_CHECK_TRIES" default:"2" range:"0,10" desc:"how often the agent may correct a change that does not pass the check, in its session, within DOCGAUGE_SITE_JOB_TIMEOUT; 0 to 10"`
 	SiteCodeHost       string           `envconfig:"DOCGAUGE_SITE_CODE_HOST" desc:"where pull requests are opened: github, gitlab, gitea (Forgejo too), or none (branches alone); unset = guessed for github.com, gitlab.com and codeberg.org"`
-	SiteCodeHostURL    string           `envconfig:"DOCGAUGE_SITE_CODE_HOST_URL" desc:"URL of the code host's REST API: https://HOST/api/v3 for GitHub, /api/v4 for GitLab, /api/v1 for Gitea; unset = that of github.com, gitlab.com or codeberg.org"`
+	SiteCodeHostURL    string           `envconfig:"DOCGAUGE_SITE_CODE_HOST_URL" desc:"URL of the code host's REST API: https://HOST/api/v3 for GitHub, /api/v4 for GitLab, /api/v1 for Gitea; unset = the API of github.com, gitlab.com or codeberg.org"`
 	SiteToken          Secret           `envconfig:"DOCGAUGE_SITE_TOKEN" live:"true" desc:"token for the code host: reads the repository, pushes branches, opens pull requests; never reaches the agent; or DOCGAUGE_SITE_TOKEN_FILE"`
 	SitePullLabels     string           `envconfig:"DOCGAUGE_SITE_PULL_REQUEST_LABELS" desc:"comma-separated labels of the pull requests that jobs open; GitLab and GitHub make those that are missing"`
 	SitePullDraft      bool             `envconfig:"DOCGAUGE_SITE_PULL_REQUEST_DRAFT" default:"false" desc:"whether jobs open pull requests as drafts"`

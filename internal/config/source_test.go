@@ -88,7 +88,7 @@ func TestEnvFile(t *testing.T) {
 }
 
 // TestAgentVariables: a file may have the variables that DOCGAUGE_SITE_AGENT_ENV names, whether it or the environment
-// sets that. Those of the environment win, and secrets are not shown.
+// sets that. Settings of the environment win, and secrets are not shown.
 func TestAgentVariables(t *testing.T) {
 	t.Setenv("MODEL_NAME", "of the environment")
 	const list = "DOCGAUGE_SITE_AGENT_ENV=MODEL_KEY,+MODEL_NAME,+MODEL_PLACE"

@@ -135,7 +135,7 @@ func (l Ledger) Entry(k analytics.Key) *state.Entry {
 // IsEmpty reports whether no window was ever read.
 func (l Ledger) IsEmpty() bool { return len(l.series) == 0 }
 
-// All yields the entries, those of a series oldest first.
+// All yields the entries, within a series the oldest first.
 func (l Ledger) All() iter.Seq[*state.Entry] {
 	return func(yield func(*state.Entry) bool) {
 		for _, entries := range l.series {

@@ -224,7 +224,7 @@ func (r *SnapshotReader) keys(ctx context.Context, _ Plan, out *view.Snapshot) (
 	return err
 }
 
-// runs adds the newest runs. Times in the future are those of a wrong clock.
+// runs adds the newest runs. Times in the future come from a wrong clock.
 func (r *SnapshotReader) runs(ctx context.Context, _ Plan, out *view.Snapshot) error {
 	runs, err := r.State.LastRuns(ctx, shownRuns)
 	if err != nil {

@@ -60,7 +60,7 @@ func LedgerProjects(ctx context.Context, db *state.DB) (ids []string, err error)
 	return ids, err
 }
 
-// NewStatus reads the status. Without configured projects it shows those of the ledger: a reader
+// NewStatus reads the status. Without configured projects it shows the projects of the ledger: a reader
 // of a state need not have the settings of the job that fills it.
 func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection, now time.Time) (r Status, err error) {
 	if len(c.Projects) == 0 {

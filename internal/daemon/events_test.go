@@ -76,7 +76,7 @@ func eventsFor(t *testing.T, change func(*config.Config)) (*daemon, *hearer) {
 	return d, h
 }
 
-// TestDigest: the numbers of a digest are those of the sink, by the one definition of movers.
+// TestDigest: a digest has the sink's numbers, by the one definition of movers.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	d, h := eventsFor(t, func(c *config.Config) {

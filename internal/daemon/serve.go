@@ -28,7 +28,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Options are those of serve.
+// Options are the options of serve.
 type Options struct {
 	// Version is the program's, for the pages.
 	Version string

@@ -46,7 +46,7 @@ var (
 	// be kept. See [IsMalformed].
 	ErrMalformed = errors.New("an answer of this API that holds something malformed")
 	// errShape marks a whole answer that does not follow the specification.
-	errShape = errors.New("the answer is not that of the service's specification")
+	errShape = errors.New("the answer is not as in the service's specification")
 	// errCut marks an answer that ends too early.
 	errCut = errors.New("the answer was cut off")
 )

@@ -61,7 +61,7 @@ type call struct {
 	// the body with the prompt.
 	prompt  string
 	payload []byte
-	// title is that of a new job, encoded by RFC 2047; empty = none.
+	// title is a new job's, encoded by RFC 2047; empty = none.
 	title string
 	// decode reads the body of a success; it must not keep it.
 	decode func(body []byte) error

@@ -334,7 +334,7 @@ func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Chang
 		expiry = "its time was over at " + format.Time(file.Expires)
 	case job.State == journal.Pending && file.Recurs():
 		if due, _ := s.firing(file); !due.IsZero() && due.After(job.Firing) {
-			expiry = "its firing was missed: that of " + format.Time(due) + " takes its place"
+			expiry = "its firing was missed: the firing of " + format.Time(due) + " takes its place"
 		}
 	case resubmits(file, job) && s.queue.Paused == "":
 		return tryAgain(job, s.now, "on_unknown: resubmit", false)

@@ -117,7 +117,7 @@ func (a *assistant) addTools(s *sdk.Server) {
 		"The readers and requests of one agent, on the site or on one page, window by window, oldest "+
 			"first; of each audience (ai, human, neither) apart.", a.agentHistory)
 	add(s, a, "rows", "Rows of a report", reads,
-		"The rows of any stored report in a window, by the count by: those of the whole site, or of one page (path), or "+
+		"The rows of any stored report in a window, by the count by: of the whole site, or of one page (path), or "+
 			"the pages of one name (an agent, for example); where a report has totals beside its rows, these too.", a.rows)
 	add(s, a, "coverage", "Coverage", reads,
 		"What is stored and what is missing: for each project and granularity how many windows are "+

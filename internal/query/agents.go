@@ -29,7 +29,7 @@ const (
 // Rule says how the numbers of a list may be used.
 func (l AgentList) Rule() string {
 	if l == Misses {
-		return "Asked for by agents from two networks or more, and not there. The requests are those of all agents; " +
+		return "Asked for by agents from two networks or more, and not there. The requests are the sum over all agents; " +
 			"the nearest page is only the most similar path."
 	}
 	return "Readers are never added up. Where an operator fetches pages for an agent (AI assistants, search and " +
@@ -106,13 +106,13 @@ func (r AgentRanking) Complete() (AgentRanking, error) {
 	case !slices.Contains([]AgentList{SiteAgents, AgentPages, Misses}, r.List):
 		return r, fmt.Errorf("list %.20q: want agents, pages or misses", r.List)
 	case r.List == AgentPages && r.Agent == "":
-		return r, errors.New("agent: missing; list pages shows those of one agent")
+		return r, errors.New("agent: missing; list pages shows the pages of one agent")
 	case r.List == SiteAgents && r.Agent != "":
 		return r, fmt.Errorf("agent: want it without list %s", r.List)
 	case !slices.Contains(AgentOrders, r.By):
 		return r, fmt.Errorf("by %.20q: want %s", r.By, OrderList())
 	case r.List == SiteAgents && r.Prefix != "":
-		return r, errors.New("prefix: want it with pages of an agent, or with misses: the agents are those of the site")
+		return r, errors.New("prefix: want it with pages of an agent, or with misses: the agents are the site's")
 	}
 	return r, nil
 }

@@ -23,7 +23,7 @@ type MissedPaths struct {
 	Misses []view.MissedPath
 }
 
-// Missed returns the missed paths of the last windows of each project. Requests are those of all windows, which must not
+// Missed returns the missed paths of the last windows of each project. Requests are sums over windows, which must not
 // overlap. What could be read comes with the error of what could not.
 func Missed(ctx context.Context, from sinks.Sink, s Selection, last int) ([]MissedPaths, error) {
 	s.report = analytics.AgentsReport

@@ -82,7 +82,7 @@ type change struct {
 }
 
 // ReadHistory reads the output of git log: the status and the names of files below the day of each commit, the newest
-// commit first. Files are those of the newest commit; files that are no pages are left out.
+// commit first. Files are the newest commit's; files that are no pages are left out.
 func ReadHistory(log io.Reader, files []string) (History, error) {
 	h := History{Former: map[string]Former{}}
 	// today is what a file of the commit at hand is today.

@@ -251,7 +251,7 @@ func isLocal(r *http.Request) bool {
 func (s *Sandbox) describeTraffic() string {
 	if s.log != nil {
 		if logged, _, err := s.log.Read(s.config.Projects[0]); err != nil || logged != nil {
-			return "Its visitors are those of the event log " + traffic.EventLogName + "."
+			return "Its visitors come from the event log " + traffic.EventLogName + "."
 		}
 	}
 	first, _ := s.projects[s.config.Projects[0]].synthetic.Bounds()

@@ -120,7 +120,7 @@ func TestIndexOfAnEventLog(t *testing.T) {
 	f := newLogFile(t, `{"time":"2026-10-13T08:00:00Z","visitor":"a","kind":"human","path":"/x"}`+"\n")
 	s := newTest(t, Config{DataDir: f.dir})
 	engines.Wants(t, engines.VisibleText(browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()),
-		"those of the event log events.ndjson")
+		"come from the event log events.ndjson")
 }
 
 // TestButtons: the buttons of a page decide; pages of other sites cannot press them.

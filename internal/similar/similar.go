@@ -29,7 +29,7 @@ type Index struct {
 	// pages are those that have a feature, by number; totals the sums of the weights of all features of a page.
 	pages  map[string][]int32
 	totals []float64
-	// likeness is that of each page with the path that is asked for.
+	// likeness has, for each page, how like the path that is asked for it is.
 	likeness []float64
 }
 
@@ -50,7 +50,7 @@ func New(paths []string) *Index {
 	return x
 }
 
-// features returns those of a path, sorted, each once.
+// features returns the features of a path, sorted, each once.
 func features(path string) (out []string) {
 	for _, word := range strings.FieldsFunc(strings.ToLower(path), func(r rune) bool {
 		return strings.ContainsRune("/-_. ", r)

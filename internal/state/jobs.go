@@ -64,7 +64,7 @@ func (db *DB) Job(ctx context.Context, seq int64) (j journal.Job, err error) {
 	return j, err
 }
 
-// History returns the newest transitions of a job, oldest first; those of the queue itself for 0.
+// History returns the newest transitions of a job, oldest first; the queue's own for 0.
 func (db *DB) History(ctx context.Context, seq int64) ([]journal.Transition, error) {
 	return list(ctx, db, func(e *journal.Transition) []any {
 		return []any{instant{&e.At}, &e.Job, &e.From, &e.To, &e.Cause}

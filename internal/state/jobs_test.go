@@ -286,7 +286,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	other := add(t, db, job("b", journal.Completed))
 	all := jobs(t, db)
 	if len(all) != 22 || all[0].Seq != live.Seq || all[len(all)-1].Seq != other.Seq {
-		t.Errorf("%d jobs are kept, want 20, the one that has not ended, and that of the other prompt", len(all))
+		t.Errorf("%d jobs are kept, want 20, the one that has not ended, and the other prompt's", len(all))
 	}
 	for _, j := range all[1:21] {
 		if j.Firing.Before(now.Add(11 * time.Hour)) {
@@ -492,7 +492,7 @@ func TestJobCost(t *testing.T) {
 }
 
 // TestReportedCost: what the service reports is kept, and counted once, at the end of the job: by unit,
-// or as unknown. That of a job which is lost, or was given up, is not final.
+// or as unknown. The end of a job which is lost, or was given up, is not final.
 func TestReportedCost(t *testing.T) {
 	db := open(t, t.TempDir())
 	end := func(id string, to journal.State, cost *float64, unit string) {

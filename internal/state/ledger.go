@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// ofWindow selects the rows of a window, ofRevision those of a revision; the arguments are
-	// those of [window].
+	// ofWindow selects the rows of a window, ofRevision the rows of a revision; the arguments are
+	// the arguments of [window].
 	ofWindow = ` WHERE project = ?1 AND granularity = ?2 AND window_start = ?3 AND window_end = ?4
 		AND report = ?5`
 	ofRevision = ofWindow + ` AND revision = ?6`

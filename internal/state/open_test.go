@@ -315,7 +315,7 @@ func listing(t *testing.T, dir string) (names []string) {
 }
 
 // TestOtherUserReads: a user who may only read the directory sees the last writes of a live
-// process, and those of a process that has ended.
+// process, and the locks of a process that has ended.
 func TestOtherUserReads(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: reading as another user (needs root)")

@@ -148,7 +148,7 @@ CREATE TABLE counters (
   PRIMARY KEY (name, labels)
 ) STRICT, WITHOUT ROWID;
 
--- The bucket is that of the metric; sum is in microseconds.
+-- The bucket is as in the metric; sum is in microseconds.
 CREATE TABLE histograms (
   name   TEXT    NOT NULL,
   labels TEXT    NOT NULL,

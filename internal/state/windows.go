@@ -88,7 +88,7 @@ type TopRows struct {
 	More     int
 }
 
-// SetTop keeps the first rows of a reading, for the gauges, in place of those of an older window of its report,
+// SetTop keeps the first rows of a reading, for the gauges, in place of the rows of an older window of its report,
 // project and granularity or of an older reading. If a newer one is kept it changes nothing.
 func (db *DB) SetTop(ctx context.Context, l TopRows) error {
 	return db.write(ctx, func(t *tx) { t.setTop(l) })

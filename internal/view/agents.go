@@ -68,7 +68,7 @@ type Miss struct {
 type MissedPath struct {
 	Project string `json:"project"`
 	Path    string `json:"path"`
-	// Requests are those of all agents and windows, -1 if unknown, and Agents the names of the agents.
+	// Requests are the sum over all agents and windows, -1 if unknown, and Agents the names of the agents.
 	Requests int64    `json:"requests"`
 	Agents   []string `json:"agents"`
 	// First and Last are the first and the last day of the windows that have the path, YYYY-MM-DD.

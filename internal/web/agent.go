@@ -91,7 +91,7 @@ func (n *agentNumbers) read(ctx context.Context, from sinks.Sink, p *archivePage
 		n.readSent(ctx, from, p, choice))
 }
 
-// requests are those of the window that is shown.
+// requests are the requests of the window that is shown.
 func (a agentAudience) requests() int64 {
 	if a.Shown == nil {
 		return 0

@@ -72,7 +72,7 @@ func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Hand
 	return handlers
 }
 
-// parameters are those of all endpoints, with what they mean.
+// parameters are the parameters of all endpoints, with what they mean.
 var parameters = map[string]string{
 	"project": "id of a project; without it all",
 	"window":  "day, week, month or Nd, such as 28d",

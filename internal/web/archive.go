@@ -188,7 +188,7 @@ func compared(g view.Grid, against Comparison) (newest, before *analytics.Revisi
 	return newest, before
 }
 
-// readPages compares the pages of a window, or its agents, with those of an earlier one, which may be
+// readPages compares the pages of a window, or its agents, with an earlier one's, which may be
 // nil.
 func readPages(
 	ctx context.Context, from sinks.Sink, newest, before *analytics.Revision, n int,

@@ -28,7 +28,7 @@ type archiveHandler struct {
 // subject is what such a page shows: one path, one agent, or all agents. It is the data of its template.
 type subject interface {
 	title() string
-	// machines are its numbers over HTTP: a list of the API, and its parameters besides those of the page.
+	// machines are its numbers over HTTP: a list of the API, and its parameters besides the page's.
 	machines(g analytics.Granularity) (list string, own url.Values)
 	// read asks the archive for the numbers of the window of choice.
 	read(ctx context.Context, from sinks.Sink, p *archivePage, choice query.Choice) error

@@ -20,7 +20,7 @@ type card struct {
 	Notes   []note
 }
 
-// change compares a number of the newest window with that of an older one, which Before names: as
+// change compares a number of the newest window with an older window's, which Before names: as
 // ▲ 2.1%, and in words, up 2.1%. Human and AI are the changes of those visitors, nil where there were
 // none to compare with.
 type change struct {
@@ -128,12 +128,12 @@ func changeOf(before, after int64) *change {
 
 // figure is a number of a row of totals. The template "totals" shows it.
 type figure struct {
-	Name, Value, Class string  // Class is that of its line in the chart
+	Name, Value, Class string  // Class is the class of its line in the chart
 	Change             *change // nil: not known
 	Note               string
 }
 
-// figuresOf are the totals of a card, with the requests of AI agents where those of the window are known.
+// figuresOf are the totals of a card, with the requests of AI agents where the window's are known.
 func figuresOf(c *card, agents *query.AgentsReport) []figure {
 	t := c.Grid.Newest.Totals
 	readers, people, ai := figure{"Readers", format.Commas(t.Total), "all", nil, ""},

@@ -46,7 +46,7 @@ type pagesPage struct {
 	Navigation     []tab
 	Picker         *picker
 	Made           *moment
-	// Orders are the lists to choose from; Fields those of the form that keeps the paths with a prefix.
+	// Orders are the lists to choose from; Fields the fields of the form that keeps the paths with a prefix.
 	Orders     []tab
 	Fields     []field
 	Prefix     string

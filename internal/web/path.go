@@ -35,7 +35,7 @@ type pathNumbers struct {
 	Chart       *chart
 	Windows     []pathWindow // newest first
 	// Merges has the effects of the merges that touched the page; nil: there are none. Unjudged are
-	// those of them that have no verdict yet.
+	// the merges among them that have no verdict yet.
 	Merges   *effectTable
 	Charts   []*effectChart // of the newest effects
 	Unjudged []view.Outcome

@@ -52,7 +52,7 @@ type Report struct {
 	Against Comparison
 	// Projects have one grid for each granularity that the archive holds.
 	Projects []view.Project
-	// Pages are the pages of the newest windows, by their keys, and the agents of those of the report of
+	// Pages are the pages of the newest windows, by their keys, and the agents of the windows of the report of
 	// agents, which are in Others of their project. Windows of visitors of which only totals were read have none.
 	Pages map[analytics.Key]*Pages
 	// State has the runs, the open windows, the queue with the jobs of these projects and dates, newest first, and the
@@ -63,18 +63,18 @@ type Report struct {
 // Link leads to another page; Href is relative.
 type Link struct{ Text, Href string }
 
-// Pages compares the pages of the newest reading of a window with those of an earlier window, or its agents.
+// Pages compares the pages of the newest reading of a window with the pages of an earlier window, or its agents.
 type Pages struct {
 	// Before is the earlier one; nil: the archive lacks it or has only its totals, and of Movers
 	// only Top and Pages are meaningful.
 	Newest, Before *analytics.Revision
 	Movers         analytics.Movers
-	// Agents are those of a window of agents, Misses what they asked for that is not there; nil: only totals
+	// Agents are a window's agents, Misses what they asked for that is not there; nil: only totals
 	// were read.
 	Agents, Misses *query.AgentsReport
 	// Reads are the pages of the first AI agents, each of one; none where a server has a page of each agent.
 	Reads []query.AgentsReport
-	// Rows are those of a window of another report.
+	// Rows are a window's rows, of another report.
 	Rows *query.RowsReport
 }
 

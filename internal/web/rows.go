@@ -104,7 +104,7 @@ type apiEffect struct {
 	view.Merge
 	Final bool `json:"final"`
 	view.Effect
-	// The cost is that of the merge, in each of its rows.
+	// The cost is the merge's, in each of its rows.
 	MergeCost      *float64 `json:"merge_cost"`
 	MergeCostUnit  string   `json:"merge_cost_unit"`
 	MergeCostBasis string   `json:"merge_cost_basis"`

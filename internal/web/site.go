@@ -77,7 +77,7 @@ const livePages = 100
 // pageSet has the pages of the newest windows. It is not changed.
 type pageSet map[analytics.Key]*Pages
 
-// of returns the pages of the newest window of a grid; nil where those of its reading, or of the
+// of returns the pages of the newest window of a grid; nil where the pages of its reading, or of the
 // reading that it is compared with, are not there.
 func (s *pageSet) of(g view.Grid) *Pages {
 	newest, before := compared(g, Comparison{})

@@ -46,7 +46,7 @@ var (
 	changeColumn = pageColumn{"Change", nil}
 )
 
-// readColumns are those of the most read pages.
+// readColumns are the columns of the most read pages.
 func readColumns(compared bool) []pageColumn {
 	columns := []pageColumn{humanColumn, aiColumn, totalColumn}
 	for i, c := range (analytics.Totals{}).More() {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	hintLogin = "the server refuses user or password: check those of the DSN"
+	hintLogin = "the server refuses user or password: check both in the DSN"
 	hintRight = "the user lacks a right: the documentation lists the grants, or let an administrator run " +
 		"`docgauge check` once to make the tables"
 	hintNoSpace = "the server's disk is full: free space there; the next run writes the window again"

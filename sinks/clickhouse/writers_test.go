@@ -54,7 +54,7 @@ func twoWriters(t *testing.T, e engine, off time.Duration) {
 		wait.Wait()
 		got := r.shown(key) - 100 - 2*round
 		if got != 0 && got != 1 || errs[got] != nil && errs[1-got] == nil {
-			t.Errorf("round %d: readers see that of writer %d, errors %v", round, got, errs)
+			t.Errorf("round %d: readers see the rows of writer %d, errors %v", round, got, errs)
 		}
 	}
 	attemptsAreApart(t, writers[0])

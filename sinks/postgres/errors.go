@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	hintLogin = "the server refuses user or password: check those of the DSN, and pg_hba.conf"
+	hintLogin = "the server refuses user or password: check both in the DSN, and pg_hba.conf"
 	hintRight = "the user lacks a right: docs/postgres.md lists the grants, or let the owner of the schema run " +
 		"`docgauge check` once to make the tables"
 	hintNoSpace = "the server's disk is full: free space there; the next run writes the window again"

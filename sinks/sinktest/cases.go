@@ -313,7 +313,7 @@ func (s *suite) inspects(committed map[analytics.Key]sinks.Sealed) {
 		got := s.inspected(sinks.Scope{Rows: rows})
 		for key, shown := range got {
 			if sum := s.sumOf(committed[key]); shown.Checksum != "" && shown.Checksum != sum.Checksum.String() {
-				s.Errorf("%s: keeps the checksum %s, that of its rows is %s", key, shown.Checksum, sum.Checksum)
+				s.Errorf("%s: keeps the checksum %s, its rows have %s", key, shown.Checksum, sum.Checksum)
 			}
 			shown.Checksum = ""
 			got[key] = shown

@@ -228,7 +228,7 @@ func userAgentList(r *count.Report) [][]string {
 	return rows
 }
 
-// negotiated returns a cell for each number that the log has: the readers who asked for Markdown, and those of them
+// negotiated returns a cell for each number that the log has: who asked for Markdown, and the ones among them
 // who got HTML.
 func negotiated(n count.Negotiation, cell func(name string, n int) string) (cells []string) {
 	if n.Asked != nil {

@@ -40,7 +40,7 @@ got, by audience, source, and as Markdown or not.
                   another one in other months and projects, and once the key of
                   the month is destroyed
   requests        views of this page by this reader
-  markdown        those of them that were answered as Markdown
+  markdown        views among them that were answered as Markdown
   bytes           bytes that were sent; -1 if the log does not say
 
 --from and --to write a tree below a directory or a prefix of a bucket, with a
@@ -72,7 +72,7 @@ one export at a time.
 	f := cmd.Flags()
 	f.StringVar(&o.day, "day", "", "`day`, YYYY-MM-DD, UTC")
 	f.StringVar(&o.from, "from", "", "first `day` of a tree")
-	f.StringVar(&o.to, "to", "", "first `day` after those of a tree")
+	f.StringVar(&o.to, "to", "", "first `day` after the last one of a tree")
 	f.StringVar(&o.epoch, "epoch", "", "numbering of a tree: `current` (default), or previous")
 	f.StringVar(&o.project, "project", "", "`project` (default: the only one)")
 	f.StringVarP(&o.output, "output", "o", "", "new `file` of --day (default standard output)")

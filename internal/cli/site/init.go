@@ -48,7 +48,7 @@ const optional = `
 #DOCGAUGE_SITE_EXCLUDE=198.51.100.0/24,/internal/*,agent:UptimeRobot
 `
 
-// Init writes the settings of site serve and, with a key that it makes, those of the export.
+// Init writes the settings of site serve and, with a key that it makes, the settings of the export.
 func Init(ctx context.Context, c *console.Console, flags setup.Options, terminal *os.File) error {
 	a, o := commands{c}, initOptions{Options: flags}
 	if err := o.check(); err != nil {
@@ -57,7 +57,7 @@ func Init(ctx context.Context, c *console.Console, flags setup.Options, terminal
 	if terminal != nil {
 		text := render.NewText(a.Err)
 		text.Line(0, "This counts the readers of your site, from the access logs of its web server. It writes the "+
-			"settings of docgauge site serve to %s, and those of the export to %s.", o.Site.Path, o.Path)
+			"settings of docgauge site serve to %s, and of the export to %s.", o.Site.Path, o.Path)
 		text.Line(0, "It sends nothing. Nothing is written until all is well; Ctrl-C leaves nothing behind.")
 		text.Line(0, "")
 		if err := text.Err(); err != nil {
@@ -368,7 +368,7 @@ func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried
 	return all, !found.Failed(), found.Err()
 }
 
-// adopt makes the settings of site serve those of this process.
+// adopt gives this process the settings of site serve.
 func (a commands) adopt(o *initOptions) (c config.Config, s settings, project string, err error) {
 	values, err := o.values()
 	if err != nil {

@@ -48,7 +48,7 @@ what they read, whom they sent, and what they looked for and did not find; which
 pages rise and fall; and where people came from. It makes no network requests,
 so it can be mailed and opened anywhere.
 
-It needs no settings, keeps nothing, and sends nothing. Its numbers are those of
+It needs no settings, keeps nothing, and sends nothing. Its numbers are as in
 docgauge site count with --from and --to of each window. Weeks and months that
 the logs have only in part are left out, as is a last day that was cut. Names of
 files, formats, directories and - are as in docgauge site count; a file that is

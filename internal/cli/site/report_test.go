@@ -205,7 +205,7 @@ func TestReportPage(t *testing.T) {
 	}
 	charts := series(t, page)
 	if len(charts) != 3 || !slices.Equal(charts[0], want) {
-		t.Errorf("%d charts, want 3; the first is not that of the days:\n%v, want\n%v", len(charts), charts, want)
+		t.Errorf("%d charts, want 3; the first does not have the days:\n%v, want\n%v", len(charts), charts, want)
 	}
 	if entries, err := filepath.Glob(filepath.Join(os.TempDir(), "docgauge-report-*")); err != nil || len(entries) > 0 {
 		t.Errorf("%v are left, %v", entries, err)

@@ -40,7 +40,7 @@ const recentlyRead = 2
 // trustedMonths: see [facts.Store.FirstDay].
 const trustedMonths = 25
 
-// errReadOnly: the windows are those of logs.
+// errReadOnly: the windows come from logs.
 var errReadOnly = errors.New("the windows of logs cannot be written")
 
 // lateEnough is the time of day from which on a last line may be the last of its day: a day that was cut before would

@@ -21,7 +21,7 @@ type File struct {
 	Status, Former string
 	Binary         bool
 	Added, Removed int
-	// Lines are those of the hunks, each with its class: add, del, hunk or plain.
+	// Lines are the lines of the hunks, each with its class: add, del, hunk or plain.
 	Lines []struct{ Class, Text string }
 }
 

@@ -380,7 +380,7 @@ func (q *query) commitOf(name string) (Pull, error) {
 	return Pull{}, errNotFound
 }
 
-// list is the pull requests that q asks for, the newest first: of GitHub and GitLab those of a branch.
+// list is the pull requests that q asks for, the newest first: of GitHub and GitLab the ones of a branch.
 func (q *query) list() (any, error) {
 	absent := map[string]string{gitHub: "open", gitea: "open", gitLab: "all"}[q.host.Kind.Name]
 	state, head, branch := cmp.Or(q.URL.Query().Get("state"), absent), q.URL.Query().Get("head"),

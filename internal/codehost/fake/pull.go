@@ -165,7 +165,7 @@ func (pr Pull) RepositoryName() string {
 	return pr.Repository
 }
 
-// slug returns the owner/name of pr's repository. That of a directory has its name, and
+// slug returns the owner/name of pr's repository. The slug of a directory has its name, and
 // nothing of its parents.
 func (pr Pull) slug() string {
 	if slugForm.MatchString(pr.Repository) {

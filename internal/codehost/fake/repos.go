@@ -134,7 +134,7 @@ func (q *query) one(pr Pull) object {
 	return o
 }
 
-// words are those of GitHub and of Gitea for what people do.
+// words are the words of GitHub and of Gitea for what people do.
 type words map[Action][2]string
 
 func (w words) of(kind string, a Action) string {

@@ -45,7 +45,7 @@ func OpenStore(dir string, now func() time.Time) (*Store, error) {
 			err = json.Unmarshal(text, &pr)
 		}
 		if err == nil && pr.Number != number {
-			err = fmt.Errorf("number %d: want that of the file's name", pr.Number)
+			err = fmt.Errorf("number %d: want the number of the file's name", pr.Number)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("pull request %s: %w", s.file(number), err)

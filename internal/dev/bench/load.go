@@ -99,19 +99,19 @@ func (l *lab) loadAll(ctx context.Context, s loadSink) (all []result) {
 
 // load lets c load an archive. It is an error if other rows than these are there afterwards.
 func (l *lab) load(ctx context.Context, s loadSink, db *sql.DB, c client, o order) values {
+	maker := c
+	if l.binaries[c.name] == "" {
+		maker.name = docgaugeClient
+	}
 	if db != nil {
 		for _, statement := range s.engine.empty {
 			must.Get(db.ExecContext(ctx, statement))
 		}
-		maker := c
-		if l.binaries[c.name] == "" {
-			maker.name = docgaugeClient
-		}
 		o.Dir = l.newDir()
-		measure(l.loadCommand(ctx, s.sink, maker, o, l.archive(ctx, workload{1, 0, 0}))) // makes the tables for all clients
+		measure(l.loadCommand(ctx, s.sink, maker, o, l.archive(ctx, maker, workload{1, 0, 0}))) // makes the tables
 	}
 	o.Dir = l.newDir()
-	_, v := measure(l.loadCommand(ctx, s.sink, c, o, l.archive(ctx, o.Work)))
+	_, v := measure(l.loadCommand(ctx, s.sink, c, o, l.archive(ctx, maker, o.Work)))
 	var rows int64
 	if db == nil {
 		rows = findRows(ctx, o).Rows
@@ -153,12 +153,13 @@ func (l *lab) loadCommand(ctx context.Context, sink string, c client, o order, d
 	return cmd
 }
 
-// archive returns a directory of Parquet files with the windows of w, which docgauge exports if it is missing.
-func (l *lab) archive(ctx context.Context, w workload) string {
+// archive returns a directory of Parquet files with the windows of w, which maker exports if it is missing: a former
+// docgauge reads only its own.
+func (l *lab) archive(ctx context.Context, maker client, w workload) string {
 	o := order{Base: l.server, Work: w, InFlight: 4, First: firstDay,
-		Dir: filepath.Join(l.dir, fmt.Sprintf("archive-%d-%d", w.Windows, w.Rows))}
+		Dir: filepath.Join(l.dir, fmt.Sprintf("archive-%s-%d-%d", maker.name, w.Windows, w.Rows))}
 	if _, err := os.Stat(o.Dir); err != nil {
-		l.export(ctx, client{name: docgaugeClient}, o)
+		l.export(ctx, client{name: maker.name}, o)
 	}
 	return filepath.Join(o.Dir, "data")
 }

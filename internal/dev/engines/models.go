@@ -73,7 +73,7 @@ var (
 type model struct {
 	w    http.ResponseWriter
 	body []byte
-	// words are those of all prompts of the session, word the newest.
+	// words has the words of all prompts of the session, word the newest.
 	words []string
 	word  string
 	drops bool

@@ -94,7 +94,7 @@ func postgresPrograms(version string) (string, error) {
 }
 
 // reachable makes a directory for a user other than ours (nil: it is ours), and lets it and the programs in bin be
-// reached: the directories of a test, and those of a clone below the directory of temporary files, are ours alone.
+// reached: the directories of a test, and of a clone below the directory of temporary files, are ours alone.
 func reachable(home, bin string, user *syscall.Credential) error {
 	if err := os.MkdirAll(home, 0o700); err != nil || user == nil {
 		return err

@@ -278,13 +278,13 @@ func checkConfig(t *testing.T, image v1.Image) {
 		"VOLUME": list(slices.Collect(maps.Keys(c.Volumes))), "HEALTHCHECK": health,
 	} {
 		if want := instruction(name); got != want {
-			t.Errorf("%s is %s, and that of the Dockerfile %s", name, got, want)
+			t.Errorf("%s is %s, and the Dockerfile's %s", name, got, want)
 		}
 	}
 	for _, label := range regexp.MustCompile(`(\S+)="([^"]*)"`).FindAllStringSubmatch(instruction("LABEL"), -1) {
 		want := strings.NewReplacer("$VERSION", "v1.2.3+new", "$COMMIT", "c0ffee").Replace(label[2])
 		if c.Labels[label[1]] != want {
-			t.Errorf("label %s is %q, and that of the Dockerfile %q", label[1], c.Labels[label[1]], want)
+			t.Errorf("label %s is %q, and the Dockerfile's %q", label[1], c.Labels[label[1]], want)
 		}
 	}
 }

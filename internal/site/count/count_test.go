@@ -101,7 +101,7 @@ func TestPlainPage(t *testing.T) {
 	}
 }
 
-// TestAccept: Markdown is preferred where its q is greater than that of HTML, named or by a wildcard.
+// TestAccept: Markdown is preferred where its q is greater than HTML's, named or by a wildcard.
 func TestAccept(t *testing.T) {
 	for accept, want := range map[string]bool{
 		"": false, "*/*": false, "text/html": false, "text/markdown": true, "text/markdown, text/html": false,

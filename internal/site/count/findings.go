@@ -23,7 +23,7 @@ const (
 	NoKey       = "key"        // a key of json:… that no line has
 	NoUserAgent = "user-agent" // most lines lack it
 	NoStatus    = "status"     // most lines lack it
-	NoClients   = "clients"    // most addresses are those of a proxy
+	NoClients   = "clients"    // most addresses belong to a proxy
 	Future      = "future"     // lines of times that are yet to come
 	NoEvidence  = "evidence"   // no line can show that a client is a browser
 	Repeated    = "repeated"   // most views are in another log too

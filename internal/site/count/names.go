@@ -76,7 +76,7 @@ type Vocabulary struct {
 	missed map[int32]facts.Epoch
 	// admitted counts the pages, at 0, and the missed paths of each month.
 	admitted map[facts.Epoch]int
-	// requests are those of which a line was counted, where several can be of one.
+	// requests are the requests of which a line was counted, where several can be of one.
 	requests requests
 	// invented counts new paths per client and month; the month of pages is 0.
 	invented map[inventor]int

@@ -180,7 +180,7 @@ func (c *counting) add(ctx context.Context, log int, b *Batch) error {
 	return c.kept.add(ctx, b)
 }
 
-// filesOf returns the files that are named, and those of directories that are.
+// filesOf returns the files that are named, and the files of directories that are.
 func filesOf(names []string) (paths []string, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)

@@ -27,7 +27,7 @@ type Settings struct {
 	Exclude    string // networks, paths, and user agents
 	Assets     string
 	Markdown   string           // agent (or empty) or browser
-	Hosts      []string         // of the site, beside those of Projects; in lower case
+	Hosts      []string         // of the site, beside the hosts of Projects; in lower case
 	Humans     analytics.Humans // empty: claimed
 	AgentsFile string
 	RangesDir  string

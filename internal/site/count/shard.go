@@ -26,7 +26,7 @@ type shard struct {
 	visits  visits
 	// markdown counts the views by people that were answered as Markdown, by reader: there are few.
 	markdown map[uint32]int
-	// bytes are those of the views by people beyond 4 GB, by reader.
+	// bytes are the bytes of the views by people beyond 4 GB, by reader.
 	bytes              map[uint32]int64
 	views, ai, foreign int
 	from, to           analytics.Date

@@ -123,7 +123,7 @@ var navigation = []string{"Accept", "text/html,application/xhtml+xml,application
 	"Accept-Language", "en-US,en;q=0.5", "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode", "navigate",
 	"Sec-Fetch-Site", "none", "Sec-Fetch-User", "?1", "Upgrade-Insecure-Requests", "1"}
 
-// subresource are those of a browser that asks for a part of a page.
+// subresource are the fields of a browser that asks for a part of a page.
 var subresource = []string{"Accept", "*/*", "Accept-Language", "en-US,en;q=0.5", "Sec-Fetch-Dest", "style",
 	"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Site", "same-origin"}
 

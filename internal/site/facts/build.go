@@ -18,7 +18,7 @@ type entry struct {
 	category category
 }
 
-// inStripes puts entries in the order of their stripes, and returns those of each.
+// inStripes puts entries in the order of their stripes, and returns the entries of each.
 func inStripes(all []entry) (of [stripes][]entry) {
 	var ends [stripes + 1]int
 	for i := range all {

@@ -18,7 +18,7 @@ import (
 // View is one page that one reader got, or, of kind Missed, a path that it asked for and that is not
 // there.
 type View struct {
-	// Readers are the ids in the epoch of the month before, and in that of the month: see [Store.Keys].
+	// Readers are the ids in the epochs of the month before and of the month: see [Store.Keys].
 	Readers [2]uint64
 	Day     analytics.Date
 	Project int32 // of Batch.Projects
@@ -55,7 +55,7 @@ type Referral struct {
 const (
 	// Browser is a person's.
 	Browser = -1
-	// Network is that of a reader who missed a path: it is kept as a reader of the same path, so that it is
+	// Network is the network of a reader who missed a path: it is kept as a reader of the same path, so that it is
 	// counted, and forgotten, as readers are.
 	Network = -2
 )

@@ -27,7 +27,7 @@ type Answer[T, R any] struct {
 type Visitors = Answer[analytics.Totals, analytics.Row]
 
 // CountVisitors counts the readers of the days from from to to, exclusive, which one epoch must have:
-// that of the month of from. Of the people only those count whom the mode wants. An error names what is damaged.
+// the epoch of the month of from. Of the people only those count whom the mode wants. An error names what is damaged.
 func (s *Store) CountVisitors(
 	ctx context.Context, project string, from, to analytics.Date, mode analytics.Humans,
 ) (a Visitors, err error) {
@@ -192,7 +192,7 @@ func visitorsOf(w *window, stripe int) (c stripeVisitors, err error) {
 	return c, err
 }
 
-// eachPage goes through the pages of a stripe, in order: facts gets those of a page in each segment that
+// eachPage goes through the pages of a stripe, in order: facts gets the facts of a page in each segment that
 // has some, with the numbers of their readers; then done is called.
 func eachPage(in []*opened, stripe int, numbers [][]uint32, facts func(own []uint32, p *pages),
 	done func(page int32)) (err error) {

@@ -62,7 +62,7 @@ func (h Hash) ID(who []byte) uint64 {
 	return id
 }
 
-// Keys returns the keys under which a view of a month is kept: those of the epoch before, and of the
+// Keys returns the keys under which a view of a month is kept: the keys of the epoch before, and of the
 // one that begins with the month. New ones become durable at the next Commit, before any view that it has. open is
 // false if one of the two is closed: then the view is late, and counts in no window.
 func (s *Store) Keys(ctx context.Context, project string, month Epoch, now time.Time) (keys [2][]byte,

@@ -22,7 +22,7 @@ var (
 	closing = EpochOf(faultsFrom) - 1
 )
 
-// TestMain has readers counted in several ranges, as those of large sites.
+// TestMain has readers counted in several ranges, as on large sites.
 func TestMain(m *testing.M) {
 	perRange = 4
 	os.Exit(m.Run())
@@ -39,7 +39,7 @@ func (m *model) clone(t *testing.T) *model {
 	return &c
 }
 
-// differs is nil if every window is that of the model.
+// differs is nil if every window is as in the model.
 func (m *model) differs(t *testing.T) (err error) {
 	for day := faultsFrom; day < faultsTo && err == nil; day++ {
 		err = errors.Join(m.compare(t, day, day+1), m.compare(t, day, faultsTo))
@@ -236,7 +236,7 @@ func TestEveryStep(t *testing.T) {
 
 var errFault = errors.New("fault")
 
-// position is that of the log.
+// position is the position in the log.
 func (m *model) position(t *testing.T) string {
 	r, err := m.Resume(t.Context())
 	check(t, err)

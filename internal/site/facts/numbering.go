@@ -45,7 +45,7 @@ func (s *Store) Numbering(ctx context.Context, project string, epoch Epoch) (n N
 	if err != nil {
 		return n, unusable(err)
 	}
-	if key == nil { // the ids are those of no address, and the number of an opening tells this closing from others
+	if key == nil { // the ids belong to no address, and the number of an opening tells this closing from others
 		key = binary.LittleEndian.AppendUint64(make([]byte, KeySize-8), uint64(opened))
 	}
 	derive := func(what string) []byte {

@@ -17,7 +17,7 @@ type Pushed struct {
 	IDs        []uint64
 }
 
-// keep makes the ids durable, and removes those of forgotten generations.
+// keep makes the ids durable, and removes the ids of forgotten generations.
 func (p Pushed) keep(tx *sql.Tx, forgotten int64) error {
 	if len(p.IDs) > 0 {
 		text := make([]byte, 0, 8*len(p.IDs))

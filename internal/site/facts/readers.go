@@ -17,7 +17,7 @@ type readerSet struct {
 	totals analytics.Totals
 }
 
-// Totals returns the size of the set: the readers of each kind, and those of either.
+// Totals returns the size of the set: the readers of each kind, and of either.
 func (r *readerSet) Totals() analytics.Totals { return r.totals }
 
 // clear empties the set.

@@ -25,7 +25,7 @@ import (
 // entries. The footer says where the sections end.
 //
 //	readers  id (8 bytes), agent and kinds of views (varint: (agent+2)<<3 | kinds); one with two agents comes twice
-//	pages    page (varint: its number less that of the page before), then groups of facts of one category:
+//	pages    page (varint: its number less the number of the page before), then groups of facts of one category:
 //	         category and whether another group follows (varint: category<<1 | follows), number of facts,
 //	         each a reader of this stripe (varint: delta<<2 | differs<<1 | more), requests-2 if more, and if differs
 //	         a signed varint: bytes less expected bytes, see [expected]

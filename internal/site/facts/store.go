@@ -40,7 +40,7 @@ const (
 	version = 4
 )
 
-// remedy is that of a file that is damaged or lost.
+// remedy is what to do about a file that is damaged or lost.
 const remedy = "put it back from a backup, or stop the site, remove its directory and let it read the logs again"
 
 //go:embed schema.sql
@@ -83,7 +83,7 @@ type Store struct {
 	// temporary: nothing of it is to survive the process, so that nothing waits for the disk, and no key is written.
 	temporary bool
 
-	// at is called before and after each durable step. An error of it is that of the step. Only tests set it.
+	// at is called before and after each durable step. Its error becomes the step's. Only tests set it.
 	at func(step string) error
 }
 
@@ -270,7 +270,7 @@ func (s *Store) Close() (err error) {
 func (s *Store) Dir() string { return s.dir }
 
 // write runs do in one transaction: when it has returned nil, the effect is durable. After an error of the
-// commit itself, as that of a disk, the effect may come back after a crash, unless another transaction was
+// commit itself, such as a disk's, the effect may come back after a crash, unless another transaction was
 // committed before.
 func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.sql.BeginTx(ctx, nil)

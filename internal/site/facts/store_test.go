@@ -270,8 +270,8 @@ func (m *model) compare(t *testing.T, from, to analytics.Date) error {
 	return nil
 }
 
-// checkBounds compares the two reports: the readers of an audience are at least those of its largest
-// agent, and at most those of all its agents.
+// checkBounds compares the two reports: the readers of an audience are at least as many as its largest
+// agent has, and at most as many as all its agents have.
 func checkBounds(t *testing.T, v Visitors, a Agents) {
 	t.Helper()
 	type key struct {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Kinds of cells: those of facts, but people without evidence are apart.
+// Kinds of cells: the kinds of facts, but people without evidence are apart.
 const (
 	unconfirmed = Redirected + 1
 	kinds       = unconfirmed + 1

@@ -62,7 +62,7 @@ type Taken struct {
 
 // Options are what a handler needs.
 type Options struct {
-	// Sources are those of the site, also the others; a body has the index of its source among them.
+	// Sources are the sources of the site, also the others; a body has the index of its source among them.
 	Sources []logs.Source
 	// Projects are the projects of the site.
 	Projects []string

@@ -13,7 +13,7 @@ type envelope struct {
 }
 
 // open opens lines of syslog (RFC 3164, 5424 and with ISO times), journald (short and export), of containers (CRI,
-// docker logs, docker compose logs, kubectl logs --prefix), and Caddy's console. An error is that of a line that has
+// docker logs, docker compose logs, kubectl logs --prefix), and Caddy's console. An error is about a line that has
 // none in it.
 func open(line []byte) (e envelope, err error) {
 	if e, ok := openCRI(line); ok {

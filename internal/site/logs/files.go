@@ -201,7 +201,7 @@ func (c *candidate) look() (fs.FileInfo, error) {
 			break
 		}
 		if _, owner := identify(info); owner != 0 && !durable.IsMine(info) {
-			return nil, fmt.Errorf("%s is a link that another user made: only those of root and of this user are "+
+			return nil, fmt.Errorf("%s is a link that another user made: only links of root and of this user are "+
 				"followed; name its target", c.real)
 		}
 		target, err := os.Readlink(c.real)

@@ -23,7 +23,7 @@ import (
 
 // Source is an item of DOCGAUGE_SITE_LOGS.
 type Source struct {
-	// Project is that of all lines; empty if the lines say it.
+	// Project is the project of all lines; empty if the lines say it.
 	Project string
 	// Where is a file, a glob, - for standard input, s3://bucket/prefix with the parameters of package filestore, or
 	// http:NAME for lines that are pushed over HTTP.
@@ -92,7 +92,7 @@ func ParseSources(text string) (sources []Source, err error) {
 type Chunk struct {
 	// Source is the index of its source.
 	Source int
-	// Key is that of the file: its position is kept by it.
+	// Key is the key of the file: its position is kept by it.
 	Key string
 	// Name is the path or object, for people.
 	Name string
@@ -106,7 +106,7 @@ type Chunk struct {
 	PossiblyLost bool
 }
 
-// FollowOptions are those of NewFollower.
+// FollowOptions are the options of NewFollower.
 type FollowOptions struct {
 	Stdin io.Reader // nil: os.Stdin
 	// Now is the time; nil: time.Now.
@@ -156,7 +156,7 @@ type position struct {
 	IsPacked bool   `json:"packed,omitempty"` // compressed
 	// IsEmptied: the file was emptied, and its copy not found yet.
 	IsEmptied bool `json:"emptied,omitempty"`
-	// Size and Modified are those of the file when it was read to its end. Modified is set for an object then.
+	// Size and Modified are the file's when it was read to its end. Modified is set for an object then.
 	Size     int64     `json:"size,omitempty"`
 	Modified time.Time `json:"modified,omitzero"`
 }
@@ -372,7 +372,7 @@ var ErrWait = errors.New("the log waits")
 // errStopped: poll.stopped says why.
 var errStopped = errors.New("stopped")
 
-// forget gives up the positions of files that are gone for good. That of a source without any file are kept: its disk
+// forget gives up the positions of files that are gone for good. Positions of a source without files are kept: its disk
 // may not be mounted.
 func (p *poll) forget() {
 	p.known = slices.DeleteFunc(p.known, func(k *known) bool {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Format is how the lines of a log are written: those of auto, and before them a format with a name, or the zone of the
+// Format is how the lines of a log are written: auto's, and before them a format with a name, or the zone of the
 // times that have none.
 type Format struct {
 	pattern *pattern
@@ -210,7 +210,7 @@ const maxEnvelopes = 4
 var errDescription = errors.New("describes the log")
 
 // parse reads a line that is in depth others. It tries the format that has a name, then each form, then what lines of
-// other formats are put in. The error is that of the form that says most.
+// other formats are put in. The error is from the form that says most.
 func (p *Parser) parse(line []byte, into *Line, depth int) error {
 	if f := p.format.pattern; f != nil {
 		p.Form = "nginx"

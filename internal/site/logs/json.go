@@ -103,7 +103,7 @@ func (n *node) at(name []byte) *node {
 	return nil
 }
 
-// newNode returns the object whose keys are those of tree.
+// newNode returns the object whose keys are the keys of tree.
 func (t tree) node() *node {
 	n := &node{field: t.field, isWeak: t.isWeak, forms: t.forms}
 	if len(t.below) > 0 {
@@ -220,7 +220,7 @@ func keyBit(i int) uint32 { return 1 << min(i, 30) }
 
 const hasObject = 1 << 31
 
-// Keys returns which keys of json:… the lines had since the last call, for [Format.MissingKeys]. Those of several logs
+// Keys returns which keys of json:… the lines had since the last call, for [Format.MissingKeys]. Keys of several logs
 // are joined by |.
 func (p *Parser) Keys() (keys uint32) {
 	if p.object != nil {

@@ -34,7 +34,7 @@ type Line struct {
 	Prefetch  bool // a header of the request says that it is made in advance
 	Script    bool // a header of the request says that a script of Next.js makes it
 
-	// RequestID is that of the request, where several lines may be of one: Vercel writes one a message.
+	// RequestID is the id of the request, where several lines may be of one: Vercel writes one a message.
 	RequestID []byte
 	// ID is the id that the host has given the request; it tells a line that is sent again from another one.
 	ID []byte

@@ -17,7 +17,7 @@ var variables = map[string]field{
 	"bytes_sent": size,
 }
 
-// ourVariables are those of textForms beside nginx's.
+// ourVariables are the variables of textForms beside nginx's.
 var ourVariables = map[string]field{
 	"origin": origin, "client_port": clientPort, "time": when, "number": number, "size": ourSize, "word": word, "tail": tail,
 	"captured": captured,

@@ -252,7 +252,7 @@ func (k *known) isAt(c *candidate) (bool, error) {
 	return isCut || k.begins(head), err
 }
 
-// isBorn reports whether c, which has the inode of k, has had it since then. That of an open file goes to no other.
+// isBorn reports whether c, which has the inode of k, has had it since then. An open file's inode goes to no other.
 func (k *known) isBorn(c *candidate) bool { return k.file != nil || k.Born == born(c.real) }
 
 // isReadToEnd reports whether nothing was written to c since.
@@ -260,7 +260,7 @@ func (k *known) isReadToEnd(c *candidate) bool {
 	return k.Size == c.size && !k.Modified.IsZero() && k.Modified.Equal(c.modified)
 }
 
-// begins reports whether a text that begins with head can be that of k.
+// begins reports whether a text that begins with head can be the text of k.
 func (k *known) begins(head []byte) bool {
 	return len(head) >= k.HeadSize && (k.HeadSize == 0 || sum(head[:k.HeadSize]) == k.Sum)
 }
@@ -443,7 +443,7 @@ func (x index) add(k *known) {
 	x[[2]string{size, k.Base}] = append(x[[2]string{size, k.Base}], k)
 }
 
-// of returns what can have the text of a file: all that begin as it does, and of its base those of which a whole head
+// of returns what can have the text of a file: all that begin as it does, and of its base all of which a whole head
 // is not known. A short one can be a copy of any of its base.
 func (x index) of(c *candidate) []*known {
 	other := x[[2]string{"whole", c.base}]

@@ -7,7 +7,7 @@ import (
 
 // proxies are the networks from which a CDN, by its name, asks the servers behind it, as public copies of
 // https://www.cloudflare.com/ips and https://api.fastly.com/public-ip-list had them in November 2026; they change once
-// in some years. Private are private networks, this machine's, and those of carriers' NAT.
+// in some years. Private are private networks, this machine's, and the networks of carriers' NAT.
 var proxies = map[string]string{
 	"cloudflare": `173.245.48.0/20 103.21.244.0/22 103.22.200.0/22 103.31.4.0/22 141.101.64.0/18 108.162.192.0/18
 		190.93.240.0/20 188.114.96.0/20 197.234.240.0/22 198.41.128.0/17 162.158.0.0/15 104.16.0.0/13 104.24.0.0/14

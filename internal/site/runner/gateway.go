@@ -29,7 +29,7 @@ import (
 // gatewayInside. Requests go to the paths below its URL and nowhere else.
 type Gateway struct {
 	url *url.URL
-	ca  string // file of the authorities that vouch for it; empty = those of the system
+	ca  string // file of the authorities that vouch for it; empty = the system's
 }
 
 const (

@@ -27,7 +27,7 @@ type JailOptions struct {
 	// Hosts are the names that commands may connect to: "api.example.com", "*.example.com" for those
 	// below it, with ":port" for another port than 443. None = no network at all.
 	Hosts []string
-	// Tools are directories that commands can read, besides those of the system's programs.
+	// Tools are directories that commands can read, besides the directories of the system's programs.
 	Tools []string
 	// Dir keeps the few files of the jail's /etc.
 	Dir    string
@@ -90,7 +90,7 @@ func parseTarget(target string) (name, port string, err error) {
 
 const (
 	proxyTimeout = 30 * time.Second // for a request to the proxy, and for connecting
-	// maxConnections limits those of one command at once.
+	// maxConnections limits the connections of one command at once.
 	maxConnections = 64
 	// maxRefused limits the refused hosts that an error names.
 	maxRefused = 16

@@ -263,7 +263,7 @@ const (
 	gatewayName = "gateway.sock"
 )
 
-// listenIn returns a listener on a socket in dir, whose path may be longer than those of sockets.
+// listenIn returns a listener on a socket in dir, whose path may be longer than a socket's.
 func listenIn(dir, name string) (net.Listener, error) {
 	d, err := os.Open(dir)
 	if err != nil {

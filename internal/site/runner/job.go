@@ -56,7 +56,7 @@ type Job struct {
 	PRLink     *string    `json:"prLink"`
 	CreatedAt  time.Time  `json:"createdAt"`
 	ArchivedAt *time.Time `json:"archivedAt"`
-	// Cost, in CostUnit, and Tokens are those of all instructions that ended, as their agents reported
+	// Cost, in CostUnit, and Tokens are the sums over all instructions that ended, as their agents reported
 	// them. They are extensions of the service's object, and nil unless each part of them is known.
 	Cost     *float64 `json:"cost,omitempty"`
 	CostUnit string   `json:"cost_unit,omitempty"`
@@ -192,7 +192,7 @@ type Task struct {
 	Job, Project, Prompt string
 	Title                string // of the commit; empty = the first line of the prompt
 	Created              time.Time
-	// Session is that of the instruction before, to be continued; nil = none is known.
+	// Session is the session of the instruction before, to be continued; nil = none is known.
 	Session *session
 	// Last is the result of the instructions before; the zero Change for the first.
 	Last Change
@@ -206,7 +206,7 @@ type Change struct {
 	Branch string `json:"branch"` // "docgauge/<job id>"
 	Base   string `json:"base"`   // commit the branch began at
 	Head   string `json:"head"`   // newest commit of the branch; Base before the first
-	// Messages are those of the commits, the oldest first.
+	// Messages are the commits' messages, the oldest first.
 	Messages []string `json:"messages"`
 	// Merged is the commit at which the branch was merged before it began anew; empty = it was not.
 	Merged string `json:"merged,omitempty"`

@@ -15,7 +15,7 @@ import (
 
 // preset is an agent whose command line and output are known. Its prompt is on standard input.
 type preset struct {
-	// command edits files. RESUME in it becomes resume for a follow-up, whose SESSION becomes that of the
+	// command edits files. RESUME in it becomes resume for a follow-up, whose SESSION becomes the session of the
 	// instruction before. In a jail, jailed takes the place of command, if there is one.
 	command, jailed, resume string
 	// keys are variables, any of which lets the agent reach its model: with the first one, at host.
@@ -36,18 +36,18 @@ type preset struct {
 // Besides, they follow the agents' sources and documentation.
 //
 //   - claude: a prompt on standard input, --permission-mode and --resume are in the reference of the command
-//     line (code.claude.com/docs/en/cli-reference). total_cost_usd is that of the process
+//     line (code.claude.com/docs/en/cli-reference). total_cost_usd is the cost of the process
 //     (anthropics/claude-code issue 83239), and since 2.1.277 a resumed process continues from the session's
 //     total (Enderfga/claw-orchestrator pull request 112; release 1.0.143 of vercel/ai's harness-claude-code).
-//     Older ones begin at 0. usage is that of the process alone.
+//     Older ones begin at 0. usage is for the process alone.
 //   - codex: codex-rs/exec/src/cli.rs of openai/codex has --json for all subcommands and --sandbox only
-//     before them; exec_events.rs the events. usage is that of the thread, also of its earlier processes
+//     before them; exec_events.rs the events. usage is for the thread, also of its earlier processes
 //     (issues 16212 and 17539). The agent's own sandbox is bubblewrap too, which does not work in a jail
 //     (issue 29908); danger-full-access is for environments that confine it (docs/exec.md).
 //   - gemini: packages/cli/src of google-gemini/gemini-cli: without a terminal it takes its prompt from
 //     standard input (gemini.tsx), and it refuses directories that are not trusted
 //     (utils/userStartupWarnings.ts). Errors are an object on standard error (utils/errors.ts). stats are
-//     those of the process (nonInteractiveCli.ts).
+//     are for the process (nonInteractiveCli.ts).
 var presets = map[string]preset{
 	"claude": {
 		command: "exec claude -p --output-format json --permission-mode acceptEdits RESUME",
@@ -360,7 +360,7 @@ func readCodex(h *heard, object []byte, stderr bool) {
 }
 
 // readGemini reads the one object of its end. It has no cost. On standard error, the object of an error
-// has a session, unlike those of the service's errors that are printed before another try.
+// has a session, unlike the service's errors that are printed before another try.
 func readGemini(h *heard, object []byte, stderr bool) {
 	var o struct {
 		Session  string `json:"session_id"`

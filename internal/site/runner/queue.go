@@ -94,7 +94,7 @@ func (q *Queue) Close() error {
 	return q.journal.file.Close()
 }
 
-// Create accepts a prompt as a new job of project. The title is that of its pull request; empty = the prompt's first
+// Create accepts a prompt as a new job of project. The title is its pull request's; empty = the prompt's first
 // line.
 func (q *Queue) Create(project, prompt, title string) (Job, error) {
 	source := q.options.Source(project)

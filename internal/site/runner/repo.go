@@ -40,7 +40,7 @@ type RepoOptions struct {
 	// then Path is the bare repository that OpenRepo makes, and it is fetched from URL before each job.
 	Path, URL string
 	// Base is the branch that jobs begin at and pull requests are for; empty = the one
-	// checked out when OpenRepo is called, or that of the URL. Its newest commit counts for each job.
+	// checked out when OpenRepo is called, or the URL's. Its newest commit counts for each job.
 	Base string
 	// Command edits files: run by sh -c in a copy of the files, with the prompt on standard input.
 	Command string

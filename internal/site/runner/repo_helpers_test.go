@@ -53,7 +53,7 @@ func edit(t testing.TB, r *Repo, task Task) Change {
 }
 
 // untouched returns what a person sees of a repository: branch, files, index,
-// and every ref but those of jobs.
+// and every ref but the jobs'.
 func untouched(t testing.TB, dir string) string {
 	t.Helper()
 	var refs []string

@@ -130,7 +130,7 @@ func TestOpenSweeps(t *testing.T) {
 }
 
 // TestLocksOfKilledGit: lock files that a git of a killed process left are removed as soon as no such git is
-// running, and those of a person's git never.
+// running, and the variables of a person's git never.
 func TestLocksOfKilledGit(t *testing.T) {
 	upstream := engines.GitRepository(t)
 	for name, o := range map[string]RepoOptions{

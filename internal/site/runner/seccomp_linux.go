@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// architectures are those of which systemCalls knows that socket is the only way to open a socket.
+// architectures are the ones of which systemCalls knows that socket is the only way to open a socket.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64,
 	"riscv64": unix.AUDIT_ARCH_RISCV64}
 
 // systemCalls returns a filter, as seccomp takes it, that refuses the system calls for which the jail's namespaces are
 // no border: keyrings belong to the user and are inherited, and so are sockets of other families, such as those to the
 // host of a virtual machine. The calls of io_uring are not filtered, so it is refused too, and so are all calls of
-// other architectures, such as those of 32-bit programs, whose numbers differ.
+// other architectures, such as 32-bit programs, whose numbers differ.
 func systemCalls() ([]byte, error) {
 	const (
 		number, architecture, argument = 0, 4, 16   // offsets in seccomp_data, of a little-endian machine

@@ -140,7 +140,7 @@ func (s *testSite) get(query, key string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// numbers are those of a page: the readers of the site, and of each path.
+// numbers are the numbers of a page: the readers of the site, and of each path.
 type numbers struct {
 	Total   int64
 	Rows    []pathNumber

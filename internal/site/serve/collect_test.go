@@ -712,7 +712,7 @@ func TestClock(t *testing.T) {
 				open, err := w.store.OpenEpochs(t.Context())
 				w.ok(err)
 				if len(open) != 2 {
-					t.Errorf("%v are open, want those of October and November", open)
+					t.Errorf("%v are open, want October's and November's", open)
 				}
 				sources, _ := w.session.Sources()
 				if n := sources[0].Lines; n["late"]+n["outside"] > 0 || n["view"] != int64(len(w.counted)) {
@@ -724,7 +724,7 @@ func TestClock(t *testing.T) {
 				w.now = w.now.AddDate(0, 0, 30)
 				collect(w)
 				if open, err = w.store.OpenEpochs(t.Context()); err != nil || len(open) != 1 {
-					t.Errorf("%v, %v are open at the end of December, want that of November alone", open, err)
+					t.Errorf("%v, %v are open at the end of December, want November's alone", open, err)
 				}
 			})
 		}

@@ -147,7 +147,7 @@ func randomSite(r *rand.Rand, form logForm) string {
 }
 
 // countingSQL is the same questions in the words of two engines: the reports visitors, views, agents and sources in days
-// of October, from first on and before end. Evidence is that of all days before end.
+// of October, from first on and before end. Evidence is from all days before end.
 const countingSQL = `WITH
 l AS (SELECT $1 AS ip, CAST($2 AS INTEGER) AS d, $3 AS method, $4 AS target, $5 AS status, trim($6) AS size,
 	$7 AS referrer, $8 AS ua, $9 AS mode FROM LINES),

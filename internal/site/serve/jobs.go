@@ -20,7 +20,7 @@ import (
 // archiveAfter is the time after which an ended job takes no more messages and its home is removed.
 const archiveAfter = 30 * 24 * time.Hour
 
-// jobsDir is the directory of the jobs, in that of a site.
+// jobsDir is the directory of the jobs, in the directory of a site.
 const jobsDir = "jobs"
 
 // ReadJobs returns the jobs in the directory of a site, also beside the server that works on them.

@@ -43,7 +43,7 @@ const (
 	ingestTotal
 )
 
-// Metrics are all metrics except those of the Go runtime and the process, and docgauge_build_info.
+// Metrics are all metrics except the metrics of the Go runtime and the process, and docgauge_build_info.
 var Metrics = []metric{
 	linesTotal: {"docgauge_site_lines_total", "Lines of a source, by result: view, or why they are none.",
 		prometheus.CounterValue, []string{"source", "result"}},

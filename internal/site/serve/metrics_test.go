@@ -38,6 +38,6 @@ func TestDocumentedMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 	case have != want:
-		t.Errorf("the metrics in %s are not those of the code: run `make docs`", path)
+		t.Errorf("the metrics in %s are not as in the code: run `make docs`", path)
 	}
 }

@@ -32,7 +32,7 @@ type push struct {
 	done    chan error
 }
 
-// Take makes the lines of a body durable, together with those of other requests of the moment. After an error nothing
+// Take makes the lines of a body durable, together with other requests' of the moment. After an error nothing
 // of it was taken, or it cannot be known: the same body may be sent again in any case.
 func (c *Collector) Take(ctx context.Context, b *ingest.Body) (ingest.Taken, error) {
 	if err := c.Failed(); err != nil {

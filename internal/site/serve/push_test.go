@@ -127,7 +127,7 @@ func (p *pushSite) wants(name, source, body string, want ingest.Taken, requests 
 	}
 }
 
-// requests are those of each page on the last days.
+// requests are the requests of each page on the last days.
 func (p *pushSite) requests() map[string]int64 {
 	p.t.Helper()
 	all := map[string]int64{}

@@ -15,7 +15,7 @@ const (
 	rememberPushed = 24 * time.Hour
 	// maxPushed bounds the ids that are known: some 64 MiB.
 	maxPushed = 1 << 21
-	// A generation has the ids of generationTime, and generationSize at most, and those of one commit more.
+	// A generation has the ids of generationTime, and generationSize at most, and the ids of one commit more.
 	generationTime = time.Hour
 	generationSize = maxPushed / 16
 )
