@@ -336,9 +336,9 @@ func TestPeerPrograms(t *testing.T) {
 	if err != nil {
 		t.Skip("needs python3")
 	}
-	programs, err := filepath.Glob("peers/*.py")
-	if err != nil || len(programs) != 3 {
-		t.Fatalf("%q (%v), want three programs", programs, err)
+	programs, err := filepath.Glob("[cp]*s/*.py")
+	if err != nil || len(programs) != 5 {
+		t.Fatalf("%q (%v), want five programs", programs, err)
 	}
 	const parse = "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)"
 	if out, err := exec.Command(python, append([]string{"-c", parse}, programs...)...).CombinedOutput(); err != nil {

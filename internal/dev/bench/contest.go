@@ -21,6 +21,8 @@ const (
 	clickHouseClient  = "ClickHouse"
 	duckDBClient      = "DuckDB"
 	goAccessClient    = "GoAccess"
+	polarsClient      = "Polars"
+	rhitClient        = "rhit"
 )
 
 // client does the work of a contest, with its settings.

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
@@ -96,9 +95,8 @@ func (l *lab) exportCommand(ctx context.Context, c client, o order) *exec.Cmd {
 	if program := peerTools[c.name].program; program != "" {
 		path := filepath.Join(o.Dir, program)
 		must.Do(os.WriteFile(path, must.Get(peerFiles.ReadFile("peers/"+program)), 0o600))
-		// The Python is the one that peers/install.sh has installed dlt for.
-		return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"), path,
-			o.Base, o.project(), strconv.Itoa(o.Work.Windows), strconv.Itoa(o.InFlight), o.Dir, first)
+		return exec.CommandContext(ctx, must.Get(peerPython()), path, o.Base, o.project(),
+			strconv.Itoa(o.Work.Windows), strconv.Itoa(o.InFlight), o.Dir, first)
 	}
 	if l.binaries[c.name] == "" {
 		return child(ctx, c.name, o)

@@ -43,15 +43,24 @@ var (
 
 // installedPeers leaves out the peers that are not installed, and logs which.
 func (l *lab) installedPeers(names []string) (clients []client) {
-	_, err := os.Stat(filepath.Join(engines.Tools(), "peers", "requirements.txt"))
+	_, err := peerPython()
 	for _, name := range names {
 		if peerTools[name].program == "" || err == nil {
 			clients = append(clients, client{name: name, inFlight: 4})
 		} else {
-			fmt.Fprintln(l.log, "not measured:", engines.Missing{Engine: name, Install: "make bench-peers"})
+			fmt.Fprintf(l.log, "not measured: %s: %v\n", name, err)
 		}
 	}
 	return clients
+}
+
+// peerPython returns a Python that has the peers' packages, and Polars.
+func peerPython() (string, error) {
+	venv := filepath.Join(engines.Tools(), "peers")
+	if _, err := os.Stat(filepath.Join(venv, "requirements.txt")); err != nil {
+		return "", engines.Missing{Engine: "Python with Polars, pyarrow and dlt", Install: "make bench-peers"}
+	}
+	return filepath.Join(venv, "bin", "python"), nil
 }
 
 // comparePeers lets all peers do each work in turns, and kills each once.

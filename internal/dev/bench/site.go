@@ -21,12 +21,14 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
-// The programs of the counters in SQL. They know the agents of [userAgent] by parts of their names.
+// The programs of other exact counters, for which a combined log is CSV between spaces. They know the agents of [userAgent] by parts of their names.
 var (
 	//go:embed counters/duckdb.py
 	duckDBProgram string
 	//go:embed counters/clickhouse.sql
 	clickHouseSQL string
+	//go:embed counters/polars.py
+	polarsProgram string
 )
 
 // reportPage is the scenario of a page of a combined log.
@@ -67,13 +69,13 @@ func (l *lab) siteAll(ctx context.Context) (all []result) {
 		rounds int
 	}{
 		{docgaugeClient, log, 3}, {docgaugeClient, packed, 1}, {docgaugeClient, stream, 1}, {docgaugeClient, long, 1},
-		{clickHouseClient, log, 1}, {duckDBClient, log, 1}, {goAccessClient, log, 1},
+		{polarsClient, log, 3}, {clickHouseClient, log, 3}, {duckDBClient, log, 1}, {goAccessClient, log, 1}, {rhitClient, log, 3},
 	} {
 		task := contest{siteTable, c.log.Format, workload{1, c.log.Lines, 0}, c.rounds, []client{{name: c.name}}}
 		must.Do(l.installed(func() {
 			all = append(all, l.compete(task, func(cl client, _ workload) []values {
 				counts, v := l.countSite(ctx, cl.name, c.log)
-				if c.name != goAccessClient { // it counts the readers of a day
+				if c.name != goAccessClient && c.name != rhitClient { // they count the readers of a day, and hits
 					verify(cl.name, c.log, counts)
 				}
 				return []values{v}
@@ -129,6 +131,10 @@ func (l *lab) countSite(ctx context.Context, name string, log siteLog) (counts s
 			"--output=json", log.Path))
 	case duckDBClient:
 		cmd = must.Get(engines.DuckDB.Script(ctx, dir, duckDBProgram, log.Path))
+	case polarsClient:
+		cmd = exec.CommandContext(ctx, must.Get(peerPython()), "-c", polarsProgram, log.Path)
+	case rhitClient:
+		cmd = must.Get(engines.Tool(ctx, "rhit", "--color=no", "--fields=p", log.Path))
 	case clickHouseClient:
 		must.Do(must.Get(engines.StartEngine26(dir)).Stop()) // if it is missing, a child could not say so
 		cmd = child(ctx, clickHouseClient, order{Log: log, Dir: dir})
@@ -147,7 +153,9 @@ func (l *lab) countSite(ctx context.Context, name string, log siteLog) (counts s
 		}
 		must.Do(json.Unmarshal(out, &report))
 		counts = countsOf(visitor{Total: report.General.Visitors}, nil)
-	case duckDBClient, clickHouseClient:
+	case rhitClient:
+		return nil, v
+	case duckDBClient, clickHouseClient, polarsClient:
 		counts = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(out), "\t", " ")), "\n")
 		slices.Sort(counts)
 	default:

@@ -11,3 +11,8 @@ if ! cmp -s "$here/requirements.txt" "$venv/requirements.txt"; then
 	"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
 	cp "$here/requirements.txt" "$venv/requirements.txt"
 fi
+
+# A counter of hits, in Rust.
+if [ ! -x "$venv/../bin/rhit" ] && command -v cargo >/dev/null; then
+	cargo install --quiet --locked --root "$venv/.." rhit@2.0.4
+fi
