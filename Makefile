@@ -174,7 +174,7 @@ economy: # simulated days of live services, in a few minutes
 torture: ## kill the real binary 880 times and compare rows, agent jobs, what verify finds, readers and jobs of a site; the simulated year; clusters
 	$(GO) test -count=1 -timeout 30m -run 'TestTorture(Verify)?$$' -v ./internal/cli -torture 200 -torture-seed 0
 	$(GO) test -count=1 -timeout 40m -run TestTortureJobs -v ./internal/cli -torture 120
-	$(GO) test -count=1 -timeout 20m -run TestRotation -v ./internal/cli -site-kills 60
+	$(GO) test -count=1 -timeout 20m -run 'TestRotation|TestFilesComeAndGo' -v ./internal/cli -site-kills 60
 	$(GO) test -count=1 -timeout 30m -run TestDrains -v ./internal/cli -push-kills 200
 	$(GO) test -count=1 -timeout 30m -run TestTortureRunner -v ./internal/cli -runner-kills 300
 	$(GO) test -count=1 -timeout 40m -run TestYear -v ./internal/export -long

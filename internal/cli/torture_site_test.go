@@ -35,7 +35,7 @@ import (
 )
 
 var siteKills = flag.Int("site-kills", 10, "how often TestRotation kills site serve, in all of its cases together; "+
-	"`make torture` uses 60")
+	"`make torture` uses 60; and half as often TestFilesComeAndGo")
 
 // TestRotation: nginx and Caddy serve a crowd while their logs are rotated, and the real binary, which follows
 // them, is killed again and again, and its clock is wrong now and then.
@@ -75,6 +75,130 @@ func TestRotation(t *testing.T) {
 			w.torture(max(2, *siteKills/len(cases)))
 		})
 	}
+}
+
+// TestFilesComeAndGo: of a directory in which small logs appear, plain and compressed, grow, are renamed, compressed
+// and, once they were read, deleted, every line counts once, however often site serve is killed.
+func TestFilesComeAndGo(t *testing.T) {
+	w := &watched{t: t, live: t.TempDir()}
+	w.place = place{t.TempDir(), append(os.Environ(), "DOCGAUGE_SITE_LOGS="+filepath.Join(w.live, "*.log*"),
+		"DOCGAUGE_SITE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SITE_METRICS_ADDRESS=127.0.0.1:0")}
+	w.key = strings.TrimSpace(string(w.run(t, "site", "keys", "add")))
+	var writing sync.WaitGroup
+	var failed error
+	logs := smallLogs{dir: w.live}
+	writing.Go(func() {
+		for failed == nil && !w.isOver.Load() && logs.lines < mostReads {
+			logs.mu.Lock()
+			failed = logs.change()
+			w.answered.Store(int64(logs.lines))
+			logs.mu.Unlock()
+			time.Sleep(pause)
+		}
+	})
+	seen, kills := testbed.Series{}, max(4, *siteKills/2)
+	for i := range kills {
+		w.grow(perRotation)
+		if i%2 == 1 {
+			w.killOnce(i, &seen)
+			continue
+		}
+		read := logs.take()
+		s, _ := w.serving()
+		for _, name := range read {
+			check(t, os.Remove(name))
+		}
+		w.grow(rand.IntN(perRotation))
+		s.kill()
+	}
+	w.isOver.Store(true)
+	writing.Wait()
+	check(t, failed)
+	for range 2 { // nothing is read twice after another start
+		s, _ := w.serving()
+		page, err := w.ask(s.URL, 0)
+		check(t, err)
+		s.stop(t)
+		if got := page.Totals.Human; got != int64(min(logs.lines, smallReaders)) {
+			t.Errorf("%d readers of %d lines, want %d", got, logs.lines, smallReaders)
+		}
+		requests, sum := w.requests()
+		for n := range logs.lines {
+			if got := requests[asked{fmt.Sprintf("/%d", n), "", "human"}]; got != 1 {
+				t.Errorf("line %d counts %d times", n, got)
+			}
+		}
+		t.Logf("%d lines, %d views, %d files, %d deleted, %d kills", logs.lines, sum, logs.files, logs.deleted, kills)
+	}
+}
+
+// smallReaders is how many readers small logs have.
+const smallReaders = 50
+
+// smallLogs are the small logs of a directory. Each line has a page of its own.
+type smallLogs struct {
+	dir            string
+	lines          int
+	files, deleted int
+
+	mu     sync.Mutex
+	plain  []string // logs that may still change
+	packed []string // logs that are compressed
+}
+
+// text returns more lines.
+func (l *smallLogs) text() (text []byte) {
+	for range 1 + rand.IntN(6) {
+		text = fmt.Appendf(text, "10.0.0.%d - - [%s] \"GET /%d HTTP/1.1\" 200 10 \"-\" \"%s\"\n", l.lines%smallReaders,
+			time.Now().UTC().Format("02/Jan/2006:15:04:05 -0700"), l.lines, fmt.Sprintf(crowd[0].userAgent, 100))
+		l.lines++
+	}
+	return text
+}
+
+// change makes one change. The caller holds mu.
+func (l *smallLogs) change() error {
+	name := filepath.Join(l.dir, fmt.Sprintf("f%05d.log", l.files))
+	kind := rand.IntN(8)
+	if len(l.plain) == 0 || kind < 2 { // a log appears, whole or as it is written
+		l.files++
+		if kind > 0 {
+			l.plain = append(l.plain, name)
+			return os.WriteFile(name, l.text(), 0o600)
+		}
+		hidden := filepath.Join(l.dir, "coming")
+		l.packed = append(l.packed, name+".gz")
+		return errors.Join(os.WriteFile(hidden, l.text(), 0o600), exec.Command("gzip", hidden).Run(),
+			os.Rename(hidden+".gz", name+".gz"))
+	}
+	i := rand.IntN(len(l.plain))
+	name = l.plain[i]
+	switch {
+	case kind < 5:
+		file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = file.Write(l.text())
+			err = errors.Join(err, file.Close())
+		}
+		return err
+	case kind == 5 && strings.HasSuffix(name, ".log"):
+		l.plain[i] += ".1"
+		return os.Rename(name, l.plain[i])
+	default:
+		l.plain = slices.Delete(l.plain, i, i+1)
+		l.packed = append(l.packed, name+".gz")
+		return exec.Command("gzip", name).Run()
+	}
+}
+
+// take returns logs that do not change any more.
+func (l *smallLogs) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.packed[:len(l.packed)/2]
+	l.packed = slices.Clone(l.packed[len(taken):])
+	l.deleted += len(taken)
+	return taken
 }
 
 func nginxLogging(t *testing.T, root string) *engines.WebServer {
