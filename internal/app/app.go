@@ -192,11 +192,10 @@ func NewArchive(c config.Config) (sinks.Sink, error) {
 	return c.NewSink(c.Sinks[0])
 }
 
-// Archive is the sink from which questions about windows of visitors are answered: the Parquet sink, or
-// else the first one.
+// Archive is the sink from which questions about windows are answered: the Parquet sink, or else the first one.
 func (a *App) Archive() sinks.Sink {
 	isParquet := func(s sinks.Sink) bool { return s.Name() == config.SinkParquet }
-	return sinks.VisitorsOf(a.Sinks[max(0, slices.IndexFunc(a.Sinks, isParquet))])
+	return a.Sinks[max(0, slices.IndexFunc(a.Sinks, isParquet))]
 }
 
 // WithCopies calls do with a temporary directory for windows that are copied out of a sink.

@@ -42,6 +42,9 @@ effect. "no clear change" does not mean that nothing happened, only that the
 data are inconclusive. "too early" means that the 28 days after the merge are
 not all in: the numbers still move. "not enough data" names the missing data.
 
+Redirects that docgauge redirects saw in a file come next: how often the path
+was missed before and after, and the readers of the page to which it leads.
+
 The lines at the end count the verdicts of each project. Some are clear by
 chance: compare them with "expected by chance". Clear changes overstate; the
 mean change does not.
@@ -112,11 +115,18 @@ func (a *Program) readOutcomes(ctx context.Context, c config.Config, projects st
 
 func printOutcomes(w io.Writer, all view.Outcomes, words render.Wording, now time.Time) error {
 	text := render.NewText(w)
-	if len(all.Merges) == 0 {
+	if len(all.Merges)+len(all.Redirects) == 0 {
 		text.Line(0, "No pull request of an agent job was merged yet; docgauge jobs list shows where they stand.")
 		return text.Err()
 	}
-	several := slices.ContainsFunc(all.Merges, func(o view.Outcome) bool { return o.Project != all.Merges[0].Project })
+	projects := map[string]bool{}
+	for _, o := range all.Merges {
+		projects[o.Project] = true
+	}
+	for _, r := range all.Redirects {
+		projects[r.Project] = true
+	}
+	several := len(projects) > 1
 	for _, o := range all.Merges {
 		text.Line(2, "%s", outcomeTitle(o, several, words, now))
 		text.Line(2, "  %s", o.Link)
@@ -130,6 +140,19 @@ func printOutcomes(w io.Writer, all view.Outcomes, words render.Wording, now tim
 			if err := outcomeTable(o.Effects).Print(w); err != nil {
 				return err
 			}
+		}
+		text.Line(0, "")
+	}
+	for _, r := range all.Redirects {
+		from := r.Path
+		if several {
+			from = words.Names.Of(r.Project) + ": " + from
+		}
+		text.Line(2, "%s -> %s, redirected since %s%s", from, r.Target, format.DateSpan(r.Since, r.Since, now.UTC().Year()),
+			view.Outcome{Merge: view.Merge{At: r.Since}, Effects: r.Effects, Final: r.Final}.Wait())
+		text.Line(2, "  %s", r.MissedText())
+		if err := outcomeTable(r.Effects).Print(w); err != nil {
+			return err
 		}
 		text.Line(0, "")
 	}

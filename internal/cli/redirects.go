@@ -24,8 +24,10 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/git"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/redirects"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 type redirectsOptions struct {
@@ -69,7 +71,9 @@ _TOKEN and _PULL_REQUEST_* are as for agent jobs. A branch with commits of
 others is not replaced.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, sends no
-request to the service, and changes FILE alone.
+request to the service, and changes FILE alone. It keeps in DOCGAUGE_STATE_DIR
+when the redirects of FILE began, by its commits: docgauge outcomes shows what
+each did, top --misses which are still asked for.
 
 ` + console.ReadingExitCodes,
 		Example: `  docgauge redirects
@@ -174,7 +178,36 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 		err = o.archive.print.Write(a.Out, proposals, func() error { return proposalsCSV(a.Out, proposals) },
 			func() error { return printProposals(a.Out, all, proposals, a.Wording(from.config)) })
 	}
+	if named != "" {
+		err = errors.Join(err, rememberRules(ctx, from.config.StateDir, repo, named, file, o.pull))
+	}
 	return errors.Join(err, failed)
+}
+
+// rememberRules keeps in the state since when the file has its rules, for outcomes. A file outside of a repository has
+// no history.
+func rememberRules(ctx context.Context, dir string, repo *siteRepo, named redirects.Format, file string, pull bool) error {
+	var rules []journal.Redirect
+	var err error
+	if pull {
+		rules, err = repo.copied.Began(ctx, named, file)
+	} else {
+		rules, err = redirects.Began(ctx, cloneIn(filepath.Dir(file)), "HEAD", named, "./"+filepath.Base(file))
+		if _, outside := errors.AsType[git.Error](err); outside && ctx.Err() == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: history: %w", file, err)
+	}
+	for i := range rules {
+		rules[i].Project = repo.project
+	}
+	return state.SetRedirects(dir, repo.project, rules)
+}
+
+func cloneIn(dir string) git.Client {
+	return git.Client{Program: "git", Dir: dir, Env: slices.Concat(git.Environment(git.Ordinary), git.Variables)}
 }
 
 // siteRepo is the repository of a project's site: a clone on this machine, a copy of it, or none.
@@ -254,8 +287,7 @@ func (r *siteRepo) history(ctx context.Context, a *Program) (h redirects.History
 	case r.copied != nil:
 		h, complete, err = r.copied.History(ctx)
 	case r.clone != "":
-		h, complete, err = redirects.ReadRepository(ctx, git.Client{Program: "git", Dir: r.clone,
-			Env: slices.Concat(git.Environment(git.Ordinary), git.Variables)}, "HEAD")
+		h, complete, err = redirects.ReadRepository(ctx, cloneIn(r.clone), "HEAD")
 	}
 	if err != nil {
 		return h, fmt.Errorf("--repo, DOCGAUGE_SITE_REPO: history of %s: %w", cmp.Or(r.clone, "the repository"), err)

@@ -11,8 +11,11 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -46,9 +49,30 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) error {
 	}
 	return topRows(ctx, a, o, analytics.AgentsReport,
 		func(from sinks.Sink, q query.Choice) ([]query.AgentsReport, error) {
-			return query.Agents(ctx, from, q, ranking)
+			all, err := query.Agents(ctx, from, q, ranking)
+			return all, errors.Join(err, a.addRedirects(all))
 		},
 		csvOf(query.AgentRow{}, query.AgentsReport.Table), printAgentList)
+}
+
+// addRedirects adds to misses the rules that began before the last day of their window.
+func (a *Program) addRedirects(all []query.AgentsReport) error {
+	c, err := a.Config(config.NeedNothing)
+	if err != nil {
+		return err
+	}
+	rules, err := state.Redirects(c.StateDir)
+	for _, report := range all {
+		for i, m := range report.Misses {
+			at := slices.IndexFunc(rules, func(r journal.Redirect) bool {
+				return r.Project == report.Project && r.Path == m.Path && analytics.DateOf(r.Since) < report.To-1
+			})
+			if at >= 0 {
+				report.Misses[i].Redirect = &rules[at]
+			}
+		}
+	}
+	return err
 }
 
 func printAgentList(w io.Writer, r query.AgentsReport, words render.Wording) error {
@@ -110,14 +134,19 @@ func agentTable(r query.AgentsReport) *render.Table {
 	case query.Misses:
 		columns[2].Spare = true
 		table = render.NewTable(append(append(append(head, path), columns...),
-			render.Column{Name: "nearest page", Cut: render.CutMiddle}, render.Column{Name: "asked by", Below: true})...)
+			render.Column{Name: "nearest page", Cut: render.CutMiddle}, render.Column{Name: "asked by", Below: true},
+			render.Column{Name: "redirected", Below: true, Optional: true})...)
 		for _, m := range r.Misses {
 			near := m.Nearest()
 			if near == "" {
 				near = "-"
 			}
+			redirected := ""
+			if r := m.Redirect; r != nil {
+				redirected = fmt.Sprintf("to %s since %s", r.Target, analytics.DateOf(r.Since))
+			}
 			table.Add(append(append(row(m.Rank, m.Path), numbers(m.AgentNumbers, m.AgentChange)...), near,
-				m.AgentsText())...)
+				m.AgentsText(), redirected)...)
 		}
 	case query.AgentPages:
 		table = render.NewTable(slices.Concat(head, []render.Column{path}, columns, heads,

@@ -85,13 +85,14 @@ type outcomesQuestion struct {
 // outcomesAnswer is the answer of the tool outcomes.
 type outcomesAnswer struct {
 	ruled
-	Caution   string         `json:"caution"`
-	Since     time.Time      `json:"since,omitzero" jsonschema:"earlier merges are left out"`
-	Summaries []outcomeTotal `json:"summaries" jsonschema:"what the verdicts of each project say together"`
-	Outcomes  []mergeStudy   `json:"outcomes"`
-	Total     int            `json:"total"`
-	Truncated bool           `json:"truncated"`
-	Problem   string         `json:"problem,omitempty" jsonschema:"windows that could not be read, and count as missing"`
+	Caution   string          `json:"caution"`
+	Since     time.Time       `json:"since,omitzero" jsonschema:"earlier merges are left out"`
+	Summaries []outcomeTotal  `json:"summaries" jsonschema:"what the verdicts of each project say together"`
+	Outcomes  []mergeStudy    `json:"outcomes"`
+	Redirects []view.Redirect `json:"redirects" jsonschema:"missed paths that are redirected, and the readers of their targets"`
+	Total     int             `json:"total"`
+	Truncated bool            `json:"truncated"`
+	Problem   string          `json:"problem,omitempty" jsonschema:"windows that could not be read, and count as missing"`
 }
 
 // outcomeTotal is a summary, and the same as a sentence.
@@ -144,13 +145,23 @@ func NewOutcomesAnswer(all view.Outcomes, most int) outcomesAnswer {
 		study.Link = analytics.SafeLink(o.Link)
 		limit(&study.Pages, count(most), &out.Truncated)
 		limit(&study.Effects, count(most), &out.Truncated)
-		study.Effects = slices.Clone(study.Effects)
-		for i := range study.Effects {
-			study.Effects[i].Days = nil
-		}
+		study.Effects = withoutDays(study.Effects)
 		out.Outcomes = append(out.Outcomes, study)
 	}
+	out.Redirects = slices.Clone(all.Redirects)
+	limit(&out.Redirects, count(most), &out.Truncated)
+	for i := range out.Redirects {
+		out.Redirects[i].Effects = withoutDays(out.Redirects[i].Effects)
+	}
 	return out
+}
+
+func withoutDays(effects []view.Effect) []view.Effect {
+	effects = slices.Clone(effects)
+	for i := range effects {
+		effects[i].Days = nil
+	}
+	return effects
 }
 
 type promptQuestion struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -509,5 +512,80 @@ func TestCancelled(t *testing.T) {
 	got, err := estimate(ctx, newSite().fill("prj_a"), []view.Merge{merge(merged, touched)})
 	if got != nil || !errors.Is(err, errDamaged) {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// redirectState has redirects, and a job with a pull request that merged on the same day.
+type redirectState []journal.Redirect
+
+func (redirectState) Jobs(context.Context) ([]journal.Job, error) {
+	return []journal.Job{{PRLink: "https://x/1", Pages: []string{"/page-00020"}}}, nil
+}
+
+func (redirectState) PullRequests(context.Context) ([]journal.PullRequest, error) {
+	return []journal.PullRequest{{Link: "https://x/1", Project: "prj_a", State: journal.PullMerged, Merged: merged.Time()}}, nil
+}
+
+func (s redirectState) Redirects(context.Context) ([]journal.Redirect, error) {
+	return slices.Clone(s), nil
+}
+
+// TestRedirects: a redirect has how often its path was missed before and after, and the readers of its target; one to a
+// page that a merge touched that day has the effect of the merge. What nobody missed, and other days, are left out.
+func TestRedirects(t *testing.T) {
+	s := newSite()
+	s.readers = doubled
+	s.fill("prj_a")
+	for d := merged - 60; d <= merged+60; d++ {
+		missed := int64(6)
+		if d > merged {
+			missed = 1
+		}
+		rows := []analytics.AgentRow{
+			{Path: "/old", Agent: "ChatGPT-User", Class: "answers", Audience: "ai", Visitors: 1, Requests: missed},
+			{Path: "/old", Agent: "Claude-User", Class: "answers", Audience: "ai", Visitors: 1, Requests: missed},
+			{Path: "/other", Agent: "Claude-User", Class: "answers", Audience: "ai", Found: true, Visitors: 1, Requests: 9},
+			{Path: "/same", Agent: "Claude-User", Class: "answers", Audience: "ai", Visitors: 1, Requests: 1},
+		}
+		rev := dayOf("prj_a", d, len(rows))
+		if rev.Report = analytics.AgentsReport; d == merged-3 {
+			rev.Settled = false // its numbers may change
+			rows[0].Requests = 1e6
+		}
+		file, err := archive.Encode(rev, analytics.Records(sinktest.List(rows...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Replace(t.Context(), file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := redirectState{
+		{Project: "prj_a", Path: "/never", Target: "/page-00030", Since: merged.Time()},
+		{Project: "prj_a", Path: "/old", Target: touched, Since: merged.Time().Add(time.Hour)},
+		{Project: "prj_a", Path: "/other", Target: touched, Since: merged.Time()},
+		{Project: "prj_a", Path: "/same", Target: "/page-00020", Since: merged.Time()},
+		{Project: "prj_b", Path: "/old", Target: touched, Since: merged.Time()},
+	}
+	got, err := Estimate(t.Context(), state, s, Selection{})
+	if err != nil || len(got.Redirects) != 2 || len(got.Merges) != 1 {
+		t.Fatalf("%+v, %v", got.Redirects, err)
+	}
+	old, same := got.Redirects[0], got.Redirects[1]
+	if old.Path != "/old" || old.Project != "prj_a" || *old.MissedBefore != 12 || *old.MissedAfter != 2 || !old.Final {
+		t.Errorf("%+v", old)
+	}
+	if e := old.Effects; len(e) != 2 || e[0].Path != touched || e[0].Verdict != view.MoreReaders ||
+		e[1].Audience != analytics.AI || e[1].Verdict != view.MoreReaders {
+		t.Errorf("%+v", e)
+	}
+	if !reflect.DeepEqual(same.Effects, got.Merges[0].Effects) || same.Effects[0].Verdict != view.NoClearChange {
+		t.Errorf("%+v, of the merge %+v", same.Effects, got.Merges[0].Effects)
+	}
+	for _, selected := range []Selection{{Since: (merged + 1).Time()}, {Until: merged.Time()}, {Projects: []string{"prj_b"}}} {
+		got, err := Estimate(t.Context(), state, s, selected)
+		if err != nil || got.Redirects == nil || len(got.Redirects) != 0 {
+			t.Errorf("%+v: %+v, %v", selected, got.Redirects, err)
+		}
 	}
 }

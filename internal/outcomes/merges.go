@@ -3,6 +3,7 @@ package outcomes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -13,10 +14,11 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// jobJournal has the jobs and their pull requests. state.DB is one.
+// jobJournal has the jobs and their pull requests, and the redirects of sites. state.DB is one.
 type jobJournal interface {
 	Jobs(ctx context.Context) ([]journal.Job, error)
 	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
+	Redirects(ctx context.Context) ([]journal.Redirect, error)
 }
 
 // Selection selects merges.
@@ -115,10 +117,24 @@ func Estimate(ctx context.Context, from jobJournal, archive sinks.Sink, s Select
 	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool {
 		return len(m.Pages) == 0 || m.At.IsZero()
 	})
-	estimated, err := estimate(ctx, archive, touching)
+	rules, err := from.Redirects(ctx)
+	if err != nil {
+		return out, err
+	}
+	within := func(at, since time.Time) bool {
+		return !at.Before(since) && (s.Until.IsZero() || at.Before(s.Until))
+	}
+	rules = slices.DeleteFunc(rules, func(r journal.Redirect) bool {
+		return r.Since.Before(wide.Since) || len(s.Projects) > 0 && !slices.Contains(s.Projects, r.Project)
+	})
+	redirects, unread := asked(ctx, archive, rules)
+	estimated, err := estimate(ctx, archive, append(touching, redirectMerges(redirects, touching)...))
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
+	err = errors.Join(err, unread)
+	out.Redirects = slices.DeleteFunc(redirects, func(r view.Redirect) bool { return !within(r.Since, s.Since) })
+	addEffects(out.Redirects, estimated)
 	byLink := map[string]view.Outcome{}
 	for _, o := range estimated {
 		byLink[o.Link] = o
@@ -129,7 +145,7 @@ func Estimate(ctx context.Context, from jobJournal, archive sinks.Sink, s Select
 		if !ok {
 			o = view.Outcome{Merge: m, Effects: []view.Effect{}}
 		}
-		if m.At.IsZero() || !m.At.Before(s.Since) && (s.Until.IsZero() || m.At.Before(s.Until)) {
+		if m.At.IsZero() || within(m.At, s.Since) {
 			out.Merges = append(out.Merges, o)
 		}
 	}

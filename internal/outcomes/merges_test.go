@@ -13,12 +13,14 @@ import (
 )
 
 type store struct {
-	jobs  []journal.Job
-	pulls []journal.PullRequest
+	jobs      []journal.Job
+	pulls     []journal.PullRequest
+	redirects []journal.Redirect
 }
 
 func (s store) Jobs(context.Context) ([]journal.Job, error)                 { return s.jobs, nil }
 func (s store) PullRequests(context.Context) ([]journal.PullRequest, error) { return s.pulls, nil }
+func (s store) Redirects(context.Context) ([]journal.Redirect, error)       { return s.redirects, nil }
 
 var now = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
@@ -49,7 +51,7 @@ func TestList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := journal.Job{PRLink: "https://x/pull/1", Pages: tc.named}
 			tc.pull.Link, tc.pull.Project, tc.pull.Merged = job.PRLink, "prj_a", now
-			list, err := outcomes.Merges(t.Context(), store{[]journal.Job{job}, []journal.PullRequest{tc.pull}},
+			list, err := outcomes.Merges(t.Context(), store{jobs: []journal.Job{job}, pulls: []journal.PullRequest{tc.pull}},
 				outcomes.Selection{})
 			if err != nil || (tc.problem == "-") != (len(list) == 0) {
 				t.Fatal(list, err)
@@ -73,12 +75,12 @@ func TestSelection(t *testing.T) {
 			Pages: []string{"/a"}}
 	}
 	s := store{
-		[]journal.Job{
+		jobs: []journal.Job{
 			{PRLink: "one", State: journal.Completed, JobID: "j1", Cost: new(1.0), CostUnit: "USD"},
 			{PRLink: "one", State: journal.Completed, JobID: "j2", Estimate: 0.5, Pages: []string{"/named"}},
 			{PRLink: "two"}, {PRLink: "three"}, {PRLink: "new", Project: "prj_a", Cost: new(9.0)}, {},
 		},
-		[]journal.PullRequest{merged("one", "prj_a", 9), merged("two", "prj_a", 1), merged("three", "prj_b", 5)},
+		pulls: []journal.PullRequest{merged("one", "prj_a", 9), merged("two", "prj_a", 1), merged("three", "prj_b", 5)},
 	}
 	for want, selection := range map[string]outcomes.Selection{
 		"two three one new": {},

@@ -50,7 +50,7 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 	windows := map[analytics.Date]analytics.Revision{}
 	scope := sinks.Scope{Projects: []string{merges[0].Project}, Granularities: []analytics.Granularity{analytics.Day},
 		Within: analytics.Window{From: within.From, To: within.To + span}}
-	for rev, err := range sinks.ListIn(ctx, from, scope) {
+	for rev, err := range sinks.ListIn(ctx, sinks.VisitorsOf(from), scope) {
 		if err != nil {
 			errs = append(errs, err)
 		} else if isUsable(rev) {

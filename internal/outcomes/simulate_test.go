@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -407,6 +408,50 @@ func TestWorlds(t *testing.T) {
 		if wrong > .05 || covered < .87 {
 			t.Errorf("%d pages: %.3f, %.3f", pages, wrong, covered)
 		}
+	}
+}
+
+// TestRedirectedSites: of 200 sites with a redirect, 95 % have the right verdict if the readers of the target double by
+// it, and at most 7 % have one if nothing happens.
+func TestRedirectedSites(t *testing.T) {
+	t.Parallel()
+	kinds := []string{"steady", "noise that lasts", "trends", "site halves", "small and large pages"}
+	const each = 40
+	sites, right, wrong := 0, 0, 0
+	for _, w := range worlds {
+		if !slices.Contains(kinds, w.name) {
+			continue
+		}
+		for seed := range uint64(each) {
+			sites++
+			p := w.traffic(t, seed)
+			r := rand.New(rand.NewPCG(seed, 30))
+			paths := p.eligible(leastVisitors, 1e9)
+			rule := view.Redirect{Redirect: journal.Redirect{Project: "prj_a", Path: "/gone",
+				Target: paths[r.IntN(len(paths))], Since: mergeDate.Time()}}
+			m := redirectMerges([]view.Redirect{rule}, nil)[0]
+			s := newStudy(p, m, []view.Merge{m})
+			visitors := p.pages[rule.Target][analytics.Human]
+			for _, gain := range []float64{0, 1} {
+				for i := 2*span + 1; i < len(visitors); i++ {
+					visitors[i] = changed(r, visitors[i], gain)
+				}
+				of := view.Outcome{Merge: m, Final: true, Effects: []view.Effect{s.effect(rule.Target, analytics.Human)}}
+				judge(of.Effects, true)
+				all := []view.Redirect{rule}
+				addEffects(all, []view.Outcome{of})
+				switch verdict := all[0].Effects[0].Verdict; {
+				case gain > 0 && verdict == view.MoreReaders:
+					right++
+				case gain == 0 && verdict != view.NoClearChange:
+					wrong++
+				}
+			}
+		}
+	}
+	t.Logf("%d sites: right for %d with an effect, wrong for %d without", sites, right, wrong)
+	if sites != 200 || right*100 < 95*sites || wrong*100 > 7*sites {
+		t.Errorf("%d sites: right for %d with an effect, wrong for %d without", sites, right, wrong)
 	}
 }
 

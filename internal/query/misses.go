@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -93,4 +94,45 @@ func Missed(ctx context.Context, from sinks.Sink, s Selection, last int) ([]Miss
 		out.Pages = slices.Sorted(maps.Keys(found))
 		return []MissedPaths{out}, nil
 	})
+}
+
+// MissedDays returns how often the paths that are wanted of a day were missed on it: the requests of all agents, -1 if
+// unknown. It has the days in within that want a path and whose window is settled and verified, and comes with the error
+// of what could not be read.
+func MissedDays(
+	ctx context.Context, from sinks.Sink, project string, within analytics.Window,
+	wanted func(analytics.Date) map[string]bool,
+) (map[analytics.Date]map[string]int64, error) {
+	s := Selection{report: analytics.AgentsReport}
+	scope := sinks.Scope{Projects: []string{project}, Granularities: []analytics.Granularity{analytics.Day}, Within: within}
+	out := map[analytics.Date]map[string]int64{}
+	var errs []error
+	for rev, err := range s.list(ctx, from, scope) {
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		paths := wanted(rev.From)
+		if len(paths) == 0 || !rev.Settled || !rev.Verified || rev.TotalsOnly() {
+			continue
+		}
+		day := map[string]int64{}
+		err := eachRecord(ctx, from, &rev, func(record analytics.Record) bool {
+			row := agentRow(record)
+			switch n := day[row.Path]; {
+			case row.Found || !paths[row.Path]:
+			case n < 0 || row.Requests < 0:
+				day[row.Path] = -1
+			default:
+				day[row.Path] = n + row.Requests
+			}
+			return true
+		})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out[rev.From] = day
+	}
+	return out, errors.Join(errs...)
 }

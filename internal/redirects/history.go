@@ -2,6 +2,8 @@ package redirects
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +12,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/git"
+	"github.com/docgauge/docgauge/internal/journal"
 )
+
+// maxVersions is the maximum number of versions of a file of redirects that are read.
+const maxVersions = 200
 
 // maxFormer is the maximum number of files that a History remembers. The oldest are left out.
 const maxFormer = 300_000
@@ -353,4 +360,66 @@ func FilePath(file string) string {
 		return ""
 	}
 	return paths[0]
+}
+
+// Began returns the rules of a file at a commit that lead from one path to one page, sorted. Since is the time of the
+// commit that brought the rule, on the way of first parents: the merge, if it came with a pull request. Rules that may be
+// older than the versions that can be read are left out.
+func Began(ctx context.Context, g git.Client, commit string, named Format, file string) ([]journal.Redirect, error) {
+	shallow, err := g.Run(ctx, "rev-parse", "--is-shallow-repository")
+	if err != nil {
+		return nil, err
+	}
+	log, err := g.Run(ctx, "log", "--first-parent", "--format=%H %ct", fmt.Sprintf("--max-count=%d", maxVersions), commit,
+		"--", file)
+	if err != nil || log == "" {
+		return nil, err
+	}
+	versions := strings.Split(log, "\n")
+	var out []journal.Redirect
+	since := map[journal.Redirect]time.Time{} // of the rules that all versions have so far
+	for i, version := range versions {        // the newest first
+		id, seconds, _ := strings.Cut(version, " ")
+		unix, err := strconv.ParseInt(seconds, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		var text bytes.Buffer
+		if err := g.Stream(ctx, &text, "", "cat-file", "blob", id+":"+file); err != nil && git.ExitCode(err) <= 0 {
+			return nil, err
+		}
+		rules, err := Parse(named, text.String()) // without the file, none
+		if err != nil {
+			continue
+		}
+		here, paths := map[journal.Redirect]bool{}, map[string]bool{}
+		for _, r := range rules.Rules {
+			path := analytics.FoldPage(r.From)
+			if r.literal() && !paths[path] && WellFormed(r.From) && WellFormed(r.To) { // the first rule counts
+				paths[path], here[journal.Redirect{Path: path, Target: analytics.FoldPage(r.To)}] = true, true
+			}
+		}
+		for r := range here {
+			if _, known := since[r]; known || i == 0 {
+				since[r] = time.Unix(unix, 0).UTC()
+			}
+		}
+		for r, at := range since {
+			if !here[r] {
+				delete(since, r)
+				r.Since = at
+				out = append(out, r)
+			}
+		}
+	}
+	if shallow == "false" && len(versions) < maxVersions {
+		for r, at := range since {
+			r.Since = at
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b journal.Redirect) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Target, b.Target))
+	})
+	return out, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/git"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 const (
@@ -140,6 +141,11 @@ func (c *Copy) Rules(ctx context.Context, named Format, file string) (*File, err
 		return nil, fmt.Errorf("%s is no file of %s that docgauge can read: %w", file, named, err)
 	}
 	return rules, nil
+}
+
+// Began is [Began] of a file of the newest commit.
+func (c *Copy) Began(ctx context.Context, named Format, file string) ([]journal.Redirect, error) {
+	return Began(ctx, c.git, c.Commit, named, file)
 }
 
 // read returns a file at a commit and its mode; without the file, nothing and the mode of a new one.

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/codehost/fake"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/git"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/redirects"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -238,5 +241,59 @@ func TestPropose_lost(t *testing.T) {
 				s.want(number, number, link, err, "/a")
 			})
 		})
+	}
+}
+
+// TestBegan: a redirect began with the merge that brought it, or its target, to the base branch.
+func TestBegan(t *testing.T) {
+	clone := engines.GitRepository(t)
+	day := func(n int) time.Time { return time.Date(2026, 10, n, 12, 0, 0, 0, time.UTC) }
+	g := git.Client{Program: "git", Dir: clone, Env: os.Environ()}.With("GIT_AUTHOR_NAME=P", "GIT_AUTHOR_EMAIL=p@x",
+		"GIT_COMMITTER_NAME=P", "GIT_COMMITTER_EMAIL=p@x")
+	run := func(n int, args ...string) string {
+		t.Helper()
+		out, err := g.With("GIT_COMMITTER_DATE="+day(n).Format(time.RFC3339)).Run(t.Context(), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	commit := func(n int, text string) {
+		if err := os.WriteFile(filepath.Join(clone, "_redirects"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run(n, "add", ".")
+		run(n, "commit", "--quiet", "-m", "redirects")
+	}
+	const first, again = "/old/ /a 301\n/old /b 301\n/w/* /a 301\n", "/old /a 301\n/gone /a 301\n"
+	commit(1, first+"/gone /a 301\n/moved /a 301\n")
+	commit(2, first+"/moved /a 301\n")
+	base := run(2, "branch", "--show-current")
+	run(2, "checkout", "--quiet", "-b", "wanted")
+	commit(3, again+"/moved /b 301\n/new /a.html 302\n")
+	run(4, "checkout", "--quiet", base)
+	run(5, "merge", "--quiet", "--no-ff", "-m", "merged", "wanted")
+	want := []journal.Redirect{{Path: "/gone", Target: "/a", Since: day(5)}, {Path: "/moved", Target: "/b", Since: day(5)},
+		{Path: "/new", Target: "/a", Since: day(5)}, {Path: "/old", Target: "/a", Since: day(1)}}
+	began := func(dir, file string) []journal.Redirect {
+		t.Helper()
+		got, err := redirects.Began(t.Context(), git.Client{Program: "git", Dir: dir, Env: os.Environ()}, "HEAD",
+			"netlify", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := began(clone, "./_redirects"); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := began(clone, "./none"); got != nil {
+		t.Error(got)
+	}
+	// In a clone without older commits, what its oldest commit has may be older.
+	shallow := filepath.Join(t.TempDir(), "shallow")
+	engines.Git(t, ".", "clone", "--quiet", "--depth", "2", "file://"+clone, shallow)
+	if got := began(shallow, "./_redirects"); !slices.Equal(got, want[:3]) {
+		t.Errorf("%v, want %v", got, want[:3])
 	}
 }

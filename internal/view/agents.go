@@ -7,6 +7,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // AgentNumbers are the counts of the report agents, in their order.
@@ -62,6 +63,8 @@ type Miss struct {
 	// Near are the pages of the window whose paths are most like this one, at most three, the nearest first.
 	// A path that is near itself was there for a part of the window.
 	Near []string `json:"near"`
+	// Redirect is the rule that should have redirected the path; nil: none is known.
+	Redirect *journal.Redirect `json:"redirect,omitempty"`
 }
 
 // MissedPath is a path that agents asked for in several windows and that is not there. Its JSON keys are stable.

@@ -1,10 +1,12 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/journal"
 )
 
 // Merge is a merged pull request.
@@ -34,6 +36,33 @@ type Outcomes struct {
 	Since     time.Time        `json:"since,omitzero"`
 	Summaries []OutcomeSummary `json:"summaries"`
 	Merges    []Outcome        `json:"outcomes"`
+	// Redirects are the redirects that `docgauge redirects` saw, of paths that were missed in the days around their
+	// beginning; the newest first.
+	Redirects []Redirect `json:"redirects"`
+}
+
+// Redirect is what became of a missed path that is redirected, and of the readers of its target.
+type Redirect struct {
+	journal.Redirect
+	// MissedBefore and MissedAfter are the mean daily requests of AI agents and other programs that missed the path,
+	// in the 28 days before Since and after it; nil without a day window of the report agents. A path outside of the
+	// report of a day counts as not missed. Redirected requests are not counted.
+	MissedBefore *float64 `json:"missed_before"`
+	MissedAfter  *float64 `json:"missed_after"`
+	// Effects are the changes of the readers of the target: human before AI. Final is as in Outcome.
+	Effects []Effect `json:"effects"`
+	Final   bool     `json:"final"`
+}
+
+// MissedText says how often the path was missed.
+func (r Redirect) MissedText() string {
+	times := func(n *float64) string {
+		if n == nil {
+			return "an unknown number of"
+		}
+		return fmt.Sprintf("%.1f", *n)
+	}
+	return "missed " + times(r.MissedBefore) + " times a day before, " + times(r.MissedAfter) + " since"
 }
 
 // Of returns the outcomes of one project.
@@ -41,6 +70,7 @@ func (o Outcomes) Of(project string) Outcomes {
 	o.Summaries = slices.Clone(o.Summaries)
 	o.Summaries = slices.DeleteFunc(o.Summaries, func(s OutcomeSummary) bool { return s.Project != project })
 	o.Merges = slices.DeleteFunc(slices.Clone(o.Merges), func(m Outcome) bool { return m.Project != project })
+	o.Redirects = slices.DeleteFunc(slices.Clone(o.Redirects), func(r Redirect) bool { return r.Project != project })
 	return o
 }
 
