@@ -90,7 +90,7 @@ request to the service, and changes FILE alone.
 	f.StringVar(&o.prompt, "prompt", "", "write the likely ones to a new prompt `file`, not into the pull request")
 	f.StringVar(&o.write, "write", "", "add the sure ones to FILE, of this `format`")
 	f.StringVar(&o.audit, "audit", "", "list the rules of FILE, of this `format`, with a problem")
-	f.IntVar(&o.last, "last", 28, "how many windows to read")
+	f.IntVar(&o.last, "last", query.MissedWindows, "how many windows to read; of rolling ones, which overlap, the newest")
 	return cmd
 }
 
@@ -111,9 +111,6 @@ func (o redirectsOptions) check(file string) (redirects.Format, error) {
 		return "", input.Usage(errors.New("--prompt: want --pull-request with it"))
 	case o.last < 1:
 		return "", input.Usagef("--last %d: want 1 or more", o.last)
-	case analytics.Granularity(o.archive.window).RollingDays() > 0:
-		return "", input.Usagef("--window %s: want day, week or month; these windows overlap, and requests would count "+
-			"twice", o.archive.window)
 	}
 	return named, nil
 }
