@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
@@ -26,6 +27,7 @@ import (
 	"github.com/docgauge/docgauge/internal/git"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/redirects"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 type redirectsOptions struct {
@@ -66,7 +68,8 @@ newest commit of DOCGAUGE_SITE_REPO, pushes that as docgauge/redirects-PROJECT,
 and opens a pull request, or updates the open one. The likely ones are a list in
 its text, or with --prompt a prompt file for an agent. DOCGAUGE_SITE_CODE_HOST,
 _TOKEN and _PULL_REQUEST_* are as for agent jobs. A branch with commits of
-others is not replaced.
+others is not replaced. While DOCGAUGE_MAX_OPEN_PULL_REQUESTS or
+DOCGAUGE_MAX_REVIEW_AGE is reached, none is opened, and the exit code is 1.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, sends no
 request to the service, and changes FILE alone.
@@ -323,6 +326,11 @@ func (a *Program) proposeRules(
 		Labels: format.List(c.SitePullLabels), Draft: c.SitePullDraft, Host: repo.host}
 	p.Text, p.Added, result.Refused = rules.Add(redirects.SureRules(proposals))
 	if result.Added = p.Added; len(p.Added) > 0 {
+		db, err := state.OpenExisting(c.StateDir)
+		if err != nil {
+			return err
+		}
+		p.Full = errors.Join((&app.App{Config: c, State: db, Now: a.Now}).CheckReviews(ctx), db.Close())
 		var pushed bool
 		if result.Branch, result.Link, pushed, err = repo.copied.Propose(ctx, p); err != nil {
 			return err
