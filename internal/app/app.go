@@ -194,9 +194,12 @@ func NewArchive(c config.Config) (sinks.Sink, error) {
 
 // Archive is the sink from which questions about windows of visitors are answered: the Parquet sink, or
 // else the first one.
-func (a *App) Archive() sinks.Sink {
+func (a *App) Archive() sinks.Sink { return a.ArchiveOf(analytics.VisitorsReport) }
+
+// ArchiveOf is the same for another report.
+func (a *App) ArchiveOf(report analytics.Report) sinks.Sink {
 	isParquet := func(s sinks.Sink) bool { return s.Name() == config.SinkParquet }
-	return sinks.VisitorsOf(a.Sinks[max(0, slices.IndexFunc(a.Sinks, isParquet))])
+	return sinks.ReportOf(a.Sinks[max(0, slices.IndexFunc(a.Sinks, isParquet))], report)
 }
 
 // WithCopies calls do with a temporary directory for windows that are copied out of a sink.
