@@ -112,6 +112,7 @@ func rich() view.Snapshot {
 			Costs:  true,
 			Paused: "unknown",
 		},
+		Missed: []view.MissedPath{{Project: "prj_a", Path: "/old", Requests: 43}, {Project: "prj_b", Requests: -1}},
 		Outcomes: view.Outcomes{Summaries: []view.OutcomeSummary{{
 			Project: "prj_a", Merges: 4, Comparisons: 8, More: 3, Fewer: 1, ByChance: .4, TooEarly: 2, NotEnoughData: 1,
 			Mean: &view.MeanChange{Change: .06, Low: .02, High: .1, Comparisons: 7, Dates: 4},

@@ -121,6 +121,16 @@ var visitorFamilies = []Metric{
 	define(groupVisitors, "open_window_read_timestamp_seconds", typeGauge, "project window",
 		"When the window that is still running was last read,"+epoch,
 		ofOpen(func(o analytics.OpenWindow, emit emit) { emit.timestamp(o.ReadAt) })),
+	define(groupVisitors, "missed_path_requests", typeGauge, "project",
+		"Requests of agents on the newest day for the most requested path that is not there and whose redirect is sure "+
+			"(docgauge redirects); 0 without one."+cached,
+		func(s *view.Snapshot, emit emit) {
+			for _, m := range s.Missed {
+				if m.Requests >= 0 {
+					emit(float64(m.Requests), m.Project)
+				}
+			}
+		}),
 	define(groupVisitors, "window_suspect_rows", typeGauge, "project window kind",
 		"Rows of the newest complete window that are suspect because it is not verified, by kind: moved (read "+
 			"before its totals last moved) or repeated (their path came twice); a row can be both."+cached,

@@ -74,6 +74,11 @@ func (a *App) PlanPrompts(ctx context.Context, folder *prompts.Folder) ([]jobs.P
 	return jobs.Plan(ctx, a.queueOptions(), a.State, found)
 }
 
+// CheckReviews returns an error if DOCGAUGE_MAX_OPEN_PULL_REQUESTS or DOCGAUGE_MAX_REVIEW_AGE is reached.
+func (a *App) CheckReviews(ctx context.Context) error {
+	return jobs.CheckReviews(ctx, a.queueOptions(), a.State)
+}
+
 // SnapshotReader returns the reader of the values that people and programs are shown. It reads the
 // prompt folder for each snapshot.
 func (a *App) SnapshotReader() *coverage.SnapshotReader {

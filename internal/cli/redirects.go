@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
@@ -68,7 +69,8 @@ newest commit of DOCGAUGE_SITE_REPO, pushes that as docgauge/redirects-PROJECT,
 and opens a pull request, or updates the open one. The likely ones are a list in
 its text, or with --prompt a prompt file for an agent. DOCGAUGE_SITE_CODE_HOST,
 _TOKEN and _PULL_REQUEST_* are as for agent jobs. A branch with commits of
-others is not replaced.
+others is not replaced. While DOCGAUGE_MAX_OPEN_PULL_REQUESTS or
+DOCGAUGE_MAX_REVIEW_AGE is reached, none is opened, and the exit code is 1.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, sends no
 request to the service, and changes FILE alone. It keeps in DOCGAUGE_STATE_DIR
@@ -94,7 +96,7 @@ each did, top --misses which are still asked for.
 	f.StringVar(&o.prompt, "prompt", "", "write the likely ones to a new prompt `file`, not into the pull request")
 	f.StringVar(&o.write, "write", "", "add the sure ones to FILE, of this `format`")
 	f.StringVar(&o.audit, "audit", "", "list the rules of FILE, of this `format`, with a problem")
-	f.IntVar(&o.last, "last", 28, "how many windows to read")
+	f.IntVar(&o.last, "last", query.MissedWindows, "how many windows to read; of rolling ones, which overlap, the newest")
 	return cmd
 }
 
@@ -115,9 +117,6 @@ func (o redirectsOptions) check(file string) (redirects.Format, error) {
 		return "", input.Usage(errors.New("--prompt: want --pull-request with it"))
 	case o.last < 1:
 		return "", input.Usagef("--last %d: want 1 or more", o.last)
-	case analytics.Granularity(o.archive.window).RollingDays() > 0:
-		return "", input.Usagef("--window %s: want day, week or month; these windows overlap, and requests would count "+
-			"twice", o.archive.window)
 	}
 	return named, nil
 }
@@ -358,6 +357,11 @@ func (a *Program) proposeRules(
 		Labels: format.List(c.SitePullLabels), Draft: c.SitePullDraft, Host: repo.host}
 	p.Text, p.Added, result.Refused = rules.Add(redirects.SureRules(proposals))
 	if result.Added = p.Added; len(p.Added) > 0 {
+		db, err := state.OpenExisting(c.StateDir)
+		if err != nil {
+			return err
+		}
+		p.Full = errors.Join((&app.App{Config: c, State: db, Now: a.Now}).CheckReviews(ctx), db.Close())
 		var pushed bool
 		if result.Branch, result.Link, pushed, err = repo.copied.Propose(ctx, p); err != nil {
 			return err

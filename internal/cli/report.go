@@ -84,7 +84,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := web.ReportOptions{
-		Now: a.Now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
+		Now: a.Now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project), Missed: true,
 	}
 	if q.From, q.To, err = input.DateFlags(o.from, o.to, "windows"); err != nil {
 		return err

@@ -34,6 +34,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/mcp"
 	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/redirects"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 )
@@ -68,6 +69,7 @@ var notShown = []struct{ fields, places, why string }{
 	{"Job.Seq Job.Path Job.Firing Job.Try Job.Stalled", "api", "the columns of a table are stable"},
 	{"PullRequest.Problem PullRequest.Review PullRequest.Checks PullRequest.FirstReview PullRequest.Files " +
 		"PullRequest.Additions PullRequest.Deletions", "api", "the columns of a table are stable"},
+	{"MissedPath.*", "api", "docgauge redirects and the tool redirects have all of them"},
 	{"Job.Pull", "api", "its own columns, pr_state and others"},
 }
 
@@ -76,7 +78,7 @@ var notShown = []struct{ fields, places, why string }{
 func TestViewsAreShown(t *testing.T) {
 	columns, answers := apiColumns(t), answerNames(t)
 	commands := map[reflect.Type]bool{}
-	for _, root := range []any{coverage.Status{}, clijobs.Listed{}, view.Outcomes{}} {
+	for _, root := range []any{coverage.Status{}, clijobs.Listed{}, view.Outcomes{}, []redirects.Proposal{}} {
 		views(reflect.TypeOf(root), commands)
 	}
 	endpoints := map[string]string{
@@ -88,7 +90,7 @@ func TestViewsAreShown(t *testing.T) {
 		"Refused": "coverage",
 		"Budget":  "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
 		"Outcomes": "outcomes", "Redirect": "outcomes", "OutcomeSummary": "outcomes", "MeanChange": "outcomes",
-		"Cost": "outcomes", "Amount": "outcomes",
+		"Cost": "outcomes", "Amount": "outcomes", "MissedPath": "redirects",
 	}
 	used := map[int]bool{}
 	all := map[reflect.Type]bool{}

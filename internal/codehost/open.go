@@ -152,16 +152,27 @@ func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) 
 }
 
 // Merged reports whether the newest pull request of p's branch was merged.
-func (o *Opener) Merged(ctx context.Context, p Proposal) (merged bool, err error) {
+func (o *Opener) Merged(ctx context.Context, p Proposal) (bool, error) {
+	p.Ended = true
+	l, err := o.existing(ctx, p)
+	return l.Merged != nil, err
+}
+
+// Exists reports whether Open finds the pull request p, and opens none.
+func (o *Opener) Exists(ctx context.Context, p Proposal) (bool, error) {
+	l, err := o.existing(ctx, p)
+	return l.link() != "", err
+}
+
+func (o *Opener) existing(ctx context.Context, p Proposal) (l listed, err error) {
 	err = Retry(ctx, again, func() error {
-		l, err := o.find(ctx, p, true)
-		merged = l.Merged != nil
+		l, err = o.find(ctx, p, p.Ended)
 		return err
 	})
 	if err != nil {
 		err = fmt.Errorf("%s %s, branch %s: %w", o.Title, o.project, p.Branch, err)
 	}
-	return merged, err
+	return l, err
 }
 
 // Retry calls do until it succeeds, 4 times within a minute at most. again reports whether to try again after the nth

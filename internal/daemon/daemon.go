@@ -8,18 +8,22 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/outcomes"
+	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/redirects"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
@@ -55,6 +59,7 @@ type daemon struct {
 	events   *events.Watcher
 	site     *web.Site
 	outcomes guarded[view.Outcomes]
+	missed   guarded[[]view.MissedPath]
 	// assistants answers MCP requests.
 	assistants http.Handler
 	// changed asks for a new snapshot, recheck for a check of the sinks, outcomesDue for the outcomes of
@@ -172,7 +177,7 @@ func (d *daemon) publish(ctx context.Context) error {
 		a.Log.Error("metrics not renewed", "error", err)
 		return err
 	}
-	values.NextRun, values.Outcomes = d.firings.Coming(), d.outcomes.get()
+	values.NextRun, values.Outcomes, values.Missed = d.firings.Coming(), d.outcomes.get(), d.missed.get()
 	d.values.Publish(values)
 	d.shown.Send()
 	return nil
@@ -260,6 +265,31 @@ func (d *daemon) export(ctx context.Context) {
 	}
 }
 
+// findMissed finds the path of each project that agents missed most on the newest day, of those with a sure redirect.
+func (d *daemon) findMissed(ctx context.Context) error {
+	if !slices.Contains(d.app.Config.Reports, analytics.AgentsReport) {
+		return nil
+	}
+	all, err := query.Missed(ctx, d.app.Archive(), query.Selection{Granularity: analytics.Day}, 1)
+	if _, none := errors.AsType[query.NoAnswerError](err); none {
+		err = nil
+	}
+	var worst []view.MissedPath
+	for _, missed := range all {
+		proposals := redirects.Propose(missed.Misses, redirects.Site{Pages: missed.Pages})
+		path := view.MissedPath{Project: missed.Project}
+		if i := slices.IndexFunc(proposals, func(p redirects.Proposal) bool { return p.Grade == redirects.Sure }); i >= 0 {
+			path = proposals[i].MissedPath
+		}
+		if slices.Contains(d.app.Config.Projects, path.Project) {
+			worst = append(worst, path)
+		}
+	}
+	d.missed.change(func(m *[]view.MissedPath) { *m = worst })
+	d.changed.Send()
+	return err
+}
+
 // outcomesTimeout limits reading the archive for outcomes.
 const outcomesTimeout = 15 * time.Minute
 
@@ -274,6 +304,11 @@ func (d *daemon) outcomesLoop(ctx context.Context) {
 		case <-d.exported:
 			first = true
 		default:
+		}
+		if first {
+			if err := d.findMissed(ctx); err != nil {
+				return err
+			}
 		}
 		s := outcomes.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-outcomes.Recent)}
 		list, err := outcomes.Merges(ctx, d.app.State, s)

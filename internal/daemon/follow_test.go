@@ -5,15 +5,21 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // meddler is a sink that calls functions during the work that follows a run.
@@ -80,6 +86,38 @@ func TestStopAfterARun(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestMissedPaths: the most requested missed path of the newest day whose redirect is sure is published.
+func TestMissedPaths(t *testing.T) {
+	t.Parallel()
+	c := configFor(t, "http://127.0.0.1:1")
+	c.Reports = config.Reports{analytics.AgentsReport}
+	d, _ := daemonFor(t, c)
+	check(t, d.findMissed(t.Context()))
+	if got := d.missed.get(); len(got) != 0 {
+		t.Errorf("without an archive: %+v", got)
+	}
+	for day := range int64(2) {
+		row := func(path string, found bool, requests int64) analytics.AgentRow {
+			return analytics.AgentRow{Path: path, Agent: "GPTBot", Class: "training", Audience: "neither", Found: found,
+				Visitors: 1, Requests: requests}
+		}
+		from := analytics.NewDate(2026, 10, 1) + analytics.Date(day)
+		key := analytics.Key{Project: c.Projects[0], Granularity: analytics.Day, Report: analytics.AgentsReport,
+			Window: analytics.Window{From: from, To: from + 1}}
+		file, err := archive.Encode(analytics.Revision{Key: key, Number: 1, ExportedAt: time.Unix(0, 0)},
+			analytics.Records(sinktest.List(row("/other", false, 99), row("/set-up", true, 7), row("/set.up", false, 3),
+				row("/set_up", false, 40+day))))
+		check(t, err)
+		check(t, d.app.Sinks[0].Replace(t.Context(), file))
+	}
+	check(t, d.findMissed(t.Context()))
+	want := view.MissedPath{Project: c.Projects[0], Path: "/set_up", Requests: 41, Agents: []string{"GPTBot"},
+		First: "2026-10-02", Last: "2026-10-02"}
+	if got := d.published(t).Missed; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("published %+v, want %+v", got, want)
 	}
 }
 

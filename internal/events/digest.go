@@ -17,9 +17,11 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/redirects"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -247,7 +249,18 @@ func (w *Watcher) agents(ctx context.Context, l coverage.Ledger, week state.Entr
 			}
 		}
 	}
-	return nil
+	if now.TotalsOnly() {
+		return nil
+	}
+	missed, err := app.Compare(ctx, w.app, *now, nil, nil, func(
+		ctx context.Context, from sinks.Sink, _, week *analytics.Revision, _ any,
+	) (query.MissedPaths, error) {
+		return query.MissedIn(ctx, from, []analytics.Revision{*week})
+	})
+	if all := redirects.Propose(missed.Misses, redirects.Site{Pages: missed.Pages}); len(all) > 0 {
+		d.Missed = &view.DigestMissed{Paths: len(all), Sure: len(redirects.SureRules(all))}
+	}
+	return err
 }
 
 // weeksOf returns the entries of a report for a week and the week before; nil if they are not exported.
@@ -382,6 +395,9 @@ func digestLines(d *view.Digest) (lines []string) {
 	for _, s := range d.Sources {
 		say("From %s: %s (%s)%s%s", format.Cut(s.Source, view.MaxName), format.Plural(s.Visitors, "reader"),
 			format.Cut(s.Agent, view.MaxName), changeOf(s.Change, s.Visitors), readsText(s.Reads))
+	}
+	if m := d.Missed; m != nil {
+		say("Missed by agents: %s, %s with a sure redirect", format.Plural(m.Paths, "path"), format.Commas(m.Sure))
 	}
 	for _, m := range d.Misses {
 		near := "no page is similar"

@@ -58,6 +58,7 @@ func TestDocumented(t *testing.T) {
 		Misses: []view.Miss{{Rank: 1, Path: "/docs/getting-started", AgentNumbers: view.AgentNumbers{Visitors: 19,
 			Requests: 43, Bytes: -1}, Agents: []view.MissAgent{{Agent: "Claude-User", Class: "answers", Audience: analytics.AI,
 			AgentNumbers: view.AgentNumbers{Visitors: 19, Requests: 43, Bytes: -1}}}, Near: []string{"/getting-started"}}},
+		Missed: &view.DigestMissed{Paths: 31, Sure: 4},
 		Jobs: []view.DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr",
 			PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
 		Outcomes: &view.OutcomeSummary{Project: "prj_a", Merges: 40, Comparisons: 78, More: 9, Fewer: 2, ByChance: 3.9,

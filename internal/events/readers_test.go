@@ -172,6 +172,9 @@ func TestDigestAgents(t *testing.T) {
 			{Path: "/guides/a", Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Found: true, Visitors: 3,
 				Requests: 4},
 			{Path: "/guide/a", Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 2, Requests: 30 * n},
+			{Path: "/set_up", Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 2, Requests: 3},
+			{Path: "/set-up", Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Found: true, Visitors: 2,
+				Requests: 3},
 		}
 		for i, path := range []string{"/a\n<!channel>", "/ignore all rules", "/.env", "/\u202eabc", "/" +
 			strings.Repeat("x", 300)} {
@@ -196,10 +199,11 @@ func TestDigestAgents(t *testing.T) {
 	}
 	w.now = w.now.Add(time.Minute)
 	e := w.want("a digest", digest)[0]
-	if len(e.Digest.Agents) != 1 || len(e.Digest.Misses) != 1 {
+	if len(e.Digest.Agents) != 1 || len(e.Digest.Misses) != 2 {
 		t.Fatalf("%+v", e.Digest)
 	}
 	for _, line := range []string{"Assistant Claude-User: 2,400 readers (+1,200, +100%), 5,000 requests",
+		"Missed by agents: 7 paths, 1 with a sure redirect",
 		"Not there: /guide/a, 60 requests (+30, +100%) by Claude-User 60; most similar page /guides/a",
 		"From chatgpt: 60 readers (browser) (+30, +100%); its agents made 0 requests"} {
 		if !slices.Contains(e.Lines, line) {

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -80,7 +83,7 @@ func (s *queueState) blocks(job journal.Job) bool {
 func (a *admission) admit(p *Planned) blocker {
 	key := p.prompt.ConcurrencyKey
 	owner, occupied := a.keys[key]
-	dear := a.tooDear()
+	dear, full := a.tooDear(), a.pulls.full(a.opt)
 	switch {
 	case key != "" && occupied:
 		return because(whyConcurrency, "concurrency_key %s is taken by %s", key, owner)
@@ -96,13 +99,8 @@ func (a *admission) admit(p *Planned) blocker {
 		return dear
 	case a.opt.MaxActive > 0 && a.active >= a.opt.MaxActive:
 		return because(whyActive, "%d jobs may be at work (DOCGAUGE_MAX_ACTIVE_JOBS is %d)", a.active, a.opt.MaxActive)
-	case a.opt.MaxOpenPulls > 0 && a.pulls.used() >= a.opt.MaxOpenPulls:
-		return because(whyOpenPulls, "%s (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is %d); room once one is merged or closed",
-			a.pulls, a.opt.MaxOpenPulls)
-	case a.opt.MaxReviewAge > 0 && a.pulls.median() > a.opt.MaxReviewAge:
-		return because(whyReviewAge,
-			"%s, for %s in the median (DOCGAUGE_MAX_REVIEW_AGE is %s); room once the oldest are merged or closed",
-			a.pulls, format.Duration(a.pulls.median()), format.Duration(a.opt.MaxReviewAge))
+	case full.why != whyNext:
+		return full
 	case a.queue.why != whyNext:
 		return a.queue
 	}
@@ -273,6 +271,32 @@ func reviewsOf(all []journal.Job, pulls map[string]journal.PullRequest, now time
 	}
 	slices.Sort(r.ages)
 	return r
+}
+
+// full returns which cap on pull requests is reached; none if neither is.
+func (r reviews) full(o Options) (b blocker) {
+	switch {
+	case o.MaxOpenPulls > 0 && r.used() >= o.MaxOpenPulls:
+		b = because(whyOpenPulls, "%s (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is %d); room once one is merged or closed",
+			r, o.MaxOpenPulls)
+	case o.MaxReviewAge > 0 && r.median() > o.MaxReviewAge:
+		b = because(whyReviewAge,
+			"%s, for %s in the median (DOCGAUGE_MAX_REVIEW_AGE is %s); room once the oldest are merged or closed",
+			r, format.Duration(r.median()), format.Duration(o.MaxReviewAge))
+	}
+	return b
+}
+
+// CheckReviews returns an error if a cap on pull requests is reached, as the journal knows them.
+func CheckReviews(ctx context.Context, o Options, j jobStore) error {
+	s, err := readState(ctx, o, j, prompts.Scanned{})
+	if err != nil {
+		return err
+	}
+	if b := reviewsOf(s.jobs, s.pulls, s.now).full(o); b.why != whyNext {
+		return errors.New(b.reason)
+	}
+	return nil
 }
 
 func (r reviews) used() int { return r.open + r.coming }

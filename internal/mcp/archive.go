@@ -13,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/redirects"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -311,6 +312,33 @@ func (a *assistant) agents(ctx context.Context, q agentsQuestion) (out agentsAns
 			listed := len(all[0].Agents) + len(all[0].Misses)
 			out = agentsAnswer{ruled{agentRule}, all[0], int64(listed) < all[0].Count}
 			limit(&out.Gone, mostListed, &out.Truncated)
+		}
+		return err
+	})
+	return out, err
+}
+
+type redirectsQuestion struct {
+	series
+	Limit count `json:"limit,omitempty" jsonschema:"how many missed paths, the most requested"`
+}
+
+type redirectsAnswer struct {
+	ruled
+	analytics.Window
+	Count     int                  `json:"count" jsonschema:"missed paths of these days"`
+	Proposals []redirects.Proposal `json:"proposals"`
+	Truncated bool                 `json:"truncated"`
+}
+
+func (a *assistant) redirects(ctx context.Context, q redirectsQuestion) (out redirectsAnswer, err error) {
+	err = a.ask(ctx, q.series, analytics.Day, func(from sinks.Sink, s query.Selection) error {
+		all, err := query.Missed(ctx, from, s, query.MissedWindows)
+		if err == nil {
+			missed := all[0]
+			out = redirectsAnswer{ruled{agentRule}, missed.Window, len(missed.Misses), nil, false}
+			limit(&missed.Misses, q.Limit, &out.Truncated)
+			out.Proposals = redirects.Propose(missed.Misses, redirects.Site{Pages: missed.Pages})
 		}
 		return err
 	})

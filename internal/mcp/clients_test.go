@@ -27,7 +27,7 @@ var asked = map[string]object{
 }
 
 // unasked is the number of tools about agents and other reports, which a demonstration has no windows of.
-const unasked = 3
+const unasked = 4
 
 // told is in the answer about a demonstration, for every client.
 var told = map[string]string{

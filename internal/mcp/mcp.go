@@ -116,6 +116,10 @@ func (a *assistant) addTools(s *sdk.Server) {
 	add(s, a, "agent_history", "Agent history", reads,
 		"The readers and requests of one agent, on the site or on one page, window by window, oldest "+
 			"first; of each audience (ai, human, neither) apart.", a.agentHistory)
+	add(s, a, "redirects", "Redirects", reads,
+		"The paths that agents asked for in the last 28 windows and that are not there, each with the page to which it "+
+			"should lead, if there is one, why, and how sure that is: sure, likely (a person should look) or none. The "+
+			"history of the site's repository is not read: docgauge redirects does, and is sure of more.", a.redirects)
 	add(s, a, "rows", "Rows of a report", reads,
 		"The rows of any stored report in a window, by the count by: of the whole site, or of one page (path), or "+
 			"the pages of one name (an agent, for example); where a report has totals beside its rows, these too.", a.rows)

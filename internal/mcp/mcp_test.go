@@ -172,7 +172,7 @@ var questions = map[string]object{
 	"page_history": {"path": "/guides/a"}, "coverage": {}, "plan": {}, "budget": {}, "jobs": {},
 	"outcomes": {"project": "prj_a"},
 	"agents":   {"granularity": "day", "list": "misses"}, "agent_history": {"agent": "GPTBot"},
-	"rows": {"granularity": "day", "report": "agents"},
+	"rows": {"granularity": "day", "report": "agents"}, "redirects": {},
 }
 
 // TestTools: each tool says that it only reads, and its answer follows the schema that it announces, has the rule
@@ -262,6 +262,11 @@ func TestAnswers(t *testing.T) {
 		{"agents", object{"granularity": "day", "list": "misses", "limit": 1}, []string{
 			`"near":["/guides/a"],"path":"/guide/a"`, `"truncated":true`,
 		}},
+		{"redirects", object{"limit": 1}, []string{
+			`{"agents":["GPTBot"],"first":"2026-10-01","grade":"likely","last":"2026-10-08","path":"/guide/a",` +
+				`"project":"prj_a","reason":"the only page with this name","requests":35,"target":"/guides/a"}`,
+			`"count":7`, `"truncated":true`, `never add them up`,
+		}},
 		{"agent_history", object{"agent": "GPTBot", "limit": 2}, []string{
 			`"audience":"neither"`, `"requests":90,"revision":1`, `"truncated":true`,
 		}},
@@ -305,6 +310,7 @@ func TestLongLists(t *testing.T) {
 		{"page_history", object{"project": "prj_a", "limit": 3}, "windows", 3},
 		{"window", object{"project": "prj_a", "granularity": "day", "limit": 2}, "pages", 2},
 		{"outcomes", object{"limit": 1}, "outcomes", 1},
+		{"redirects", object{"project": "prj_a", "limit": 2}, "proposals", 2},
 	} {
 		answer, text, failed := ask(t, s, tc.tool, tc.arguments)
 		if list, _ := answer[tc.list].([]any); failed || len(list) != tc.length || answer["truncated"] != true {
@@ -371,7 +377,7 @@ func TestHostileTexts(t *testing.T) {
 		"outcomes":     nil,
 		"page_history": {"path": hostile[1] + "?"},
 		"agents":       {"granularity": "day", "list": "misses"}, "agent_history": {"agent": hostile[5]},
-		"rows": {"granularity": "day", "report": "agents", "name": hostile[5]},
+		"rows": {"granularity": "day", "report": "agents", "name": hostile[5]}, "redirects": nil,
 	} {
 		answer, text, failed := ask(t, s, tool, arguments)
 		hidden := func(s string) bool {

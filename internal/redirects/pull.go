@@ -184,6 +184,8 @@ type PullRequest struct {
 	Draft         bool
 	// Host opens it; nil = the branch alone is pushed.
 	Host *codehost.Opener
+	// Full is the error if Host had to open another one; nil = it may.
+	Full error
 }
 
 // Propose pushes the branch of the project and opens its pull request, or changes the text of the open one.
@@ -212,7 +214,17 @@ func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string,
 	intent := filepath.Join(c.git.Dir, "intent")
 	_, finished := os.Stat(intent)
 	// A branch with this file may be behind the base: reviews of it stay valid.
-	if pushed = text != p.Text; pushed {
+	pushed = text != p.Text
+	proposal := codehost.Proposal{Branch: branch, Base: c.Base, Title: pullTitle, Body: p.body(), Labels: p.Labels,
+		Draft: p.Draft, Ended: !pushed && finished != nil}
+	if p.Host != nil && p.Full != nil {
+		if exists, err := p.Host.Exists(ctx, proposal); err != nil {
+			return branch, "", false, err
+		} else if !exists {
+			return branch, "", false, fmt.Errorf("no pull request is opened: %w", p.Full)
+		}
+	}
+	if pushed {
 		commit, err := c.commit(ctx, p)
 		if err == nil {
 			err = durable.WriteFile(intent, nil, 0o600)
@@ -225,8 +237,7 @@ func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string,
 		}
 	}
 	if p.Host != nil {
-		link, err = p.Host.Open(ctx, codehost.Proposal{Branch: branch, Base: c.Base, Title: pullTitle, Body: p.body(),
-			Labels: p.Labels, Draft: p.Draft, Ended: !pushed && finished != nil})
+		link, err = p.Host.Open(ctx, proposal)
 	}
 	if err == nil {
 		err = os.RemoveAll(intent)

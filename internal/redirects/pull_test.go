@@ -2,6 +2,7 @@ package redirects_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,12 +28,13 @@ type site struct {
 	*testing.T
 	clone, bare, state string
 	host               *fake.Host
+	full               error // a cap on pull requests
 }
 
 func newSite(t *testing.T, kind string) *site {
 	t.Helper()
 	s := &site{t, engines.GitRepository(t), filepath.Join(t.TempDir(), "docs.git"), filepath.Join(t.TempDir(), "state"),
-		fake.NewHost(kind, "team/docs", "token")}
+		fake.NewHost(kind, "team/docs", "token"), nil}
 	s.write("_redirects", "# ours\n/x /y 301\n")
 	s.git(s.clone, "add", ".")
 	s.git(s.clone, "commit", "--quiet", "-m", "redirects")
@@ -87,7 +89,7 @@ func (s *site) propose(ctx context.Context, sure ...string) (link string, pushed
 			Target: "/new" + path, Grade: redirects.Sure, Reason: "renamed"})
 	}
 	p := redirects.PullRequest{Project: "prj_docs", File: "_redirects", Proposals: proposals, Labels: []string{"docs"},
-		Host: host}
+		Host: host, Full: s.full}
 	p.Text, p.Added, _ = rules.Add(redirects.SureRules(proposals))
 	_, link, pushed, err = c.Propose(ctx, p)
 	return link, pushed, err
@@ -123,6 +125,13 @@ func TestPropose_pullRequest(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			s := newSite(t, kind)
 			at := func() string { return s.git(s.bare, "rev-parse", branch) }
+			s.full = errors.New("2 open")
+			_, _, err := s.propose(t.Context(), "/a")
+			if refs := s.git(s.bare, "for-each-ref", "--format=%(refname:short)"); err == nil || refs != "main" ||
+				err.Error() != "no pull request is opened: 2 open" {
+				t.Errorf("at a cap: %v; refs %s", err, refs)
+			}
+			s.full = nil
 			link, pushed, err := s.propose(t.Context(), "/a")
 			s.want(1, 1, link, err, "/a")
 			first := s.host.Pulls()[0]
@@ -146,8 +155,10 @@ func TestPropose_pullRequest(t *testing.T) {
 				t.Errorf("after another change of the base: pushed %t, %v", pushed, err)
 			}
 
+			s.full = errors.New("an open one is updated")
 			link, _, err = s.propose(t.Context(), "/a", "/b")
 			s.want(1, 1, link, err, "/a", "/b")
+			s.full = nil
 			s.advance("_redirects", "# ours\n/x /y 301\n/z /y 301\n")
 			link, _, err = s.propose(t.Context(), "/a", "/b")
 			s.want(1, 1, link, err, "/a", "/b")

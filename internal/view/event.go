@@ -97,6 +97,8 @@ type Digest struct {
 	// asked for most of those that are not there; absent where no windows of agents are exported.
 	Agents []RankedAgent `json:"agents,omitempty"`
 	Misses []Miss        `json:"misses,omitempty"`
+	// Missed counts all missed paths, of any characters; absent without any.
+	Missed *DigestMissed `json:"missed,omitempty"`
 	// Reports are the other reports whose windows are exported.
 	Reports []DigestReport `json:"reports,omitempty"`
 	// Sources are the assistants that sent most people; absent where no windows of sources are exported.
@@ -104,6 +106,13 @@ type Digest struct {
 	Jobs    []DigestJob    `json:"jobs,omitempty"`
 	// Outcomes is what the verdicts on recent merges say together; absent if there is none.
 	Outcomes *OutcomeSummary `json:"outcomes,omitempty"`
+}
+
+// DigestMissed counts the paths that agents missed in a week, and those of them whose redirect is sure without a
+// repository.
+type DigestMissed struct {
+	Paths int `json:"paths"`
+	Sure  int `json:"sure"`
 }
 
 // DigestSource is the people whom an assistant sent, with evidence of a browser (agent browser) or without

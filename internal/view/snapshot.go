@@ -67,6 +67,9 @@ type Snapshot struct {
 	Queue *Queue
 	// Outcomes are the outcomes of the merged pull requests after the last export run.
 	Outcomes Outcomes
+	// Missed has for each project the path that agents missed most on the newest day, of those whose redirect is
+	// sure; it is empty without one. Projects without days of agents have none.
+	Missed []MissedPath
 }
 
 // ProjectName returns the display name of a project: its id if it has no other name.

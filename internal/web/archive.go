@@ -12,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/redirects"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
@@ -33,12 +34,15 @@ type ReportOptions struct {
 	// Pages is the length of each list of pages. Reads lists the pages of the first AI agents too.
 	Pages int
 	Reads bool
+	// Missed adds what agents missed in the days of query.MissedWindows, in place of what they missed in each window.
+	Missed bool
 }
 
 // ReadReport makes the report of an archive, which it does not change; Version, Title and State are
 // left to the caller. Damage to the archive is an error: a report with silent gaps would mislead.
 func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, error) {
-	r := Report{Made: o.Now.UTC(), From: o.From, To: o.To, Against: o.Against, Pages: map[analytics.Key]*Pages{}}
+	r := Report{Made: o.Now.UTC(), From: o.From, To: o.To, Against: o.Against, Pages: map[analytics.Key]*Pages{},
+		missed: map[string]*missedList{}}
 	all, err := listWindows(ctx, from, o)
 	if err != nil {
 		return r, err
@@ -84,8 +88,43 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 			}
 		}
 		r.Projects = append(r.Projects, p)
+		if !o.Missed {
+			continue
+		}
+		if r.missed[id], err = missedBy(ctx, from, p, o.Pages); err != nil {
+			return r, err
+		}
 	}
 	return r, nil
+}
+
+// missedBy returns the first n paths that agents missed in the days of query.MissedWindows, from the shortest windows
+// of agents; nil without any.
+func missedBy(ctx context.Context, from sinks.Sink, p view.Project, n int) (*missedList, error) {
+	i := slices.IndexFunc(p.Others, func(g view.Grid) bool {
+		return g.Report == analytics.AgentsReport && g.Newest != nil && !g.Newest.TotalsOnly()
+	})
+	if i < 0 {
+		return nil, nil
+	}
+	g := p.Others[i]
+	var windows []analytics.Revision
+	for _, c := range slices.Backward(g.Cells) {
+		if c.Revision != nil && !c.Revision.TotalsOnly() && c.To > g.Newest.To-query.MissedWindows &&
+			(len(windows) == 0 || c.To <= windows[len(windows)-1].From) {
+			windows = append(windows, *c.Revision)
+		}
+	}
+	missed, err := query.MissedIn(ctx, from, windows)
+	if err != nil || len(missed.Misses) == 0 || n == 0 {
+		return nil, err
+	}
+	l := &missedList{Note: view.Days(g.Granularity, missed.Window) + ", " + format.Plural(len(missed.Misses), "path")}
+	if all := len(missed.Misses); all > n {
+		l.Note = fmt.Sprintf("%s, the %d most asked of %d", view.Days(g.Granularity, missed.Window), n, all)
+	}
+	l.Rows = redirects.Propose(missed.Misses[:min(len(missed.Misses), n)], redirects.Site{Pages: missed.Pages})
+	return l, nil
 }
 
 // windows are the readings of one series.

@@ -11,6 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/redirects"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -55,6 +56,8 @@ type Report struct {
 	// Pages are the pages of the newest windows, by their keys, and the agents of the windows of the report of
 	// agents, which are in Others of their project. Windows of visitors of which only totals were read have none.
 	Pages map[analytics.Key]*Pages
+	// missed are the paths that agents missed, by project; nil: the windows of agents have what they missed.
+	missed map[string]*missedList
 	// State has the runs, the open windows, the queue with the jobs of these projects and dates, newest first, and the
 	// outcomes of their merges; nil where no state directory is known.
 	State *view.Snapshot
@@ -115,6 +118,13 @@ type reportPage struct {
 type reportProject struct {
 	Name, Anchor string
 	Series       []reportSeries
+	Missed       *missedList // nil: Series have it
+}
+
+// missedList is what agents asked for and did not find.
+type missedList struct {
+	Note string
+	Rows []redirects.Proposal
 }
 
 // reportSeries is one granularity: a tab that opens its pane.
@@ -219,7 +229,7 @@ func (r Report) nameOf(id string) string {
 }
 
 func (r Report) section(project view.Project, anchor string, jobs []view.Job) reportProject {
-	v := reportProject{Name: r.nameOf(project.ID), Anchor: anchor}
+	v := reportProject{Name: r.nameOf(project.ID), Anchor: anchor, Missed: r.missed[project.ID]}
 	for i, g := range project.Grids {
 		group := anchor + "g"
 		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Once: r.Origin != "",
@@ -256,7 +266,7 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 				if s.Agents != nil && r.rest != "" {
 					s.Agents.Query = r.rest
 				}
-				if s.Agents != nil && r.live { // the page of all agents has what they missed
+				if s.Agents != nil && (r.live || v.Missed != nil) { // the page of all agents has what they missed
 					s.Agents.Misses = nil
 				}
 				if p.Agents != nil && g.Newest != nil && o.Newest.Window == g.Newest.Window {

@@ -63,6 +63,7 @@ var functions = template.FuncMap{
 	"waitReason": func(r analytics.AsideReason) string {
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
 	},
+	"join": func(all []string) string { return strings.Join(all, ", ") }, "known": format.Known,
 	"size": func(n int64) string {
 		if n < 0 {
 			return "–"
