@@ -80,6 +80,9 @@ func TestRotation(t *testing.T) {
 // TestFilesComeAndGo: of a directory in which small logs appear, plain and compressed, grow, are renamed, compressed
 // and, once they were read, deleted, every line counts once, however often site serve is killed.
 func TestFilesComeAndGo(t *testing.T) {
+	if *siteKills <= 10 {
+		t.Skip("`make torture` runs it")
+	}
 	w := &watched{t: t, live: t.TempDir()}
 	w.place = place{t.TempDir(), append(os.Environ(), "DOCGAUGE_SITE_LOGS="+filepath.Join(w.live, "*.log*"),
 		"DOCGAUGE_SITE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SITE_METRICS_ADDRESS=127.0.0.1:0")}

@@ -40,6 +40,7 @@ var settings = []string{
 	"-c", "push.gpgSign=false",
 	"-c", "gc.auto=0",
 	"-c", "core.sparseCheckout=false",
+	"-c", "log.showSignature=false", // it runs gpg.program, and its lines are among the output
 	"-c", "core.filesRefLockTimeout=5000",
 	"-c", "core.packedRefsTimeout=5000",
 	"-c", "core.fsync=committed", // after a power cut the commits are there that the journal names; git 2.36

@@ -216,7 +216,7 @@ func (r *Repo) finish(ctx context.Context, result Result, tip string, ended erro
 	if c.Messages = nil; ended != nil || c.isEmpty() {
 		return result, ended
 	}
-	subjects, err := r.git.Run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s", c.Base+".."+c.Head, "--")
+	subjects, err := r.git.Run(ctx, "log", "--reverse", "--format=%s", c.Base+".."+c.Head, "--")
 	if err != nil {
 		return result, err
 	}
