@@ -104,7 +104,8 @@ func testSiteAgents(t *testing.T, s *stack) {
 // shown is what a query must answer for the counted lines.
 func shown(expr string, counted counts) map[string]float64 {
 	want := map[string]float64{}
-	if strings.Contains(expr, "_not_shown") { // there are fewer than 40
+	// There are fewer than 40 agents, and no path is missed.
+	if strings.Contains(expr, "_not_shown") || strings.Contains(expr, "_missed_path_") {
 		return map[string]float64{"": 0}
 	}
 	visitors, requests := strings.Contains(expr, "agent_visitors"), strings.Contains(expr, "agent_requests")
