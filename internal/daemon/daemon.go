@@ -305,15 +305,14 @@ func (d *daemon) outcomesLoop(ctx context.Context) {
 			first = true
 		default:
 		}
+		var unread error // the outcomes do not need what agents missed
 		if first {
-			if err := d.findMissed(ctx); err != nil {
-				return err
-			}
+			unread = d.findMissed(ctx)
 		}
 		s := outcomes.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-outcomes.Recent)}
 		list, err := outcomes.Merges(ctx, d.app.State, s)
 		if err != nil || !first && reflect.DeepEqual(list, known) {
-			return err
+			return errors.Join(unread, err)
 		}
 		first, known = false, list
 		all, err := outcomes.Estimate(ctx, d.app.State, d.app.Archive(), s)
@@ -321,7 +320,7 @@ func (d *daemon) outcomesLoop(ctx context.Context) {
 			d.outcomes.change(func(o *view.Outcomes) { *o = all })
 			d.changed.Send()
 		}
-		return err
+		return errors.Join(unread, err)
 	}
 	d.whenever(ctx, d.outcomesDue, outcomesTimeout, "outcomes of merges not estimated from all windows", work)
 }

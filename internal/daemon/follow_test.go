@@ -119,6 +119,18 @@ func TestMissedPaths(t *testing.T) {
 	if got := d.published(t).Missed; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("published %+v, want %+v", got, want)
 	}
+	damaged, err := filepath.Glob(filepath.Join(c.ParquetURL, "agents", "*", "*", "*", "*", "2026-10-02*"))
+	if err != nil || len(damaged) != 1 {
+		t.Fatal(damaged, err)
+	}
+	check(t, os.Truncate(damaged[0], 0))
+	if err := d.findMissed(t.Context()); err == nil {
+		t.Error("no error of a damaged window")
+	}
+	during(t, d.outcomesLoop)
+	testbed.Await(t, "outcomes are estimated beside a damaged window of agents", func() bool {
+		return d.outcomes.get().Merges != nil
+	})
 }
 
 // TestCollectionComesLast: when it begins the run is over, and its metrics are exported.
