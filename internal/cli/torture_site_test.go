@@ -138,7 +138,7 @@ func TestFilesComeAndGo(t *testing.T) {
 // smallReaders is how many readers small logs have.
 const smallReaders = 50
 
-// smallLogs are the small logs of a directory. Each line has a page of its own.
+// smallLogs writes small logs into a directory. Each line asks for another page, so a lost or doubled line shows.
 type smallLogs struct {
 	dir            string
 	lines          int
@@ -163,7 +163,7 @@ func (l *smallLogs) text() (text []byte) {
 func (l *smallLogs) change() error {
 	name := filepath.Join(l.dir, fmt.Sprintf("f%05d.log", l.files))
 	kind := rand.IntN(8)
-	if len(l.plain) == 0 || kind < 2 { // a log appears, whole or as it is written
+	if len(l.plain) == 0 || kind < 2 { // a new log: compressed, or plain and growing
 		l.files++
 		if kind > 0 {
 			l.plain = append(l.plain, name)

@@ -530,8 +530,9 @@ func (s redirectState) Redirects(context.Context) ([]journal.Redirect, error) {
 	return slices.Clone(s), nil
 }
 
-// TestRedirects: a redirect has how often its path was missed before and after, and the readers of its target; one to a
-// page that a merge touched that day has the effect of the merge. What nobody missed, and other days, are left out.
+// TestRedirects: a redirect has how often its path was missed before and after, and the change of its target's readers.
+// If a merge touched the target on the same day, the redirect has the effect of the merge. A redirect is left out if
+// nobody missed its path, or if it began on a day that is not selected.
 func TestRedirects(t *testing.T) {
 	s := newSite()
 	s.readers = doubled

@@ -53,9 +53,9 @@ func redirectMerges(rules []view.Redirect, merges []view.Merge) (out []view.Merg
 	return out
 }
 
-// asked returns the redirects whose path was missed in the days around their beginning, the newest first, without the
-// effects: a rule that nobody needs says nothing of the readers of its target. They come with the error of what could not
-// be read.
+// asked returns the redirects whose path was missed in the days around their beginning, the newest first, without their
+// effects. It leaves out a redirect whose path nobody missed: that one cannot have changed the readers of its target. The
+// error says what could not be read; the redirects come with it.
 func asked(ctx context.Context, from sinks.Sink, rules []journal.Redirect) ([]view.Redirect, error) {
 	byProject := map[string][]journal.Redirect{}
 	for _, r := range rules {

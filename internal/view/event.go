@@ -108,8 +108,8 @@ type Digest struct {
 	Outcomes *OutcomeSummary `json:"outcomes,omitempty"`
 }
 
-// DigestMissed counts the paths that agents missed in a week, and those of them whose redirect is sure without a
-// repository.
+// DigestMissed counts the paths that agents missed in a week. Sure is the number of paths with a sure redirect, found
+// without the history of a repository.
 type DigestMissed struct {
 	Paths int `json:"paths"`
 	Sure  int `json:"sure"`

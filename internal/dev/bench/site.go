@@ -21,7 +21,8 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
-// The programs of other exact counters, for which a combined log is CSV between spaces. They know the agents of [userAgent] by parts of their names.
+// The programs of other exact counters, for which a combined log is CSV between spaces. They know the agents of
+// [userAgent] by parts of their names.
 var (
 	//go:embed counters/duckdb.py
 	duckDBProgram string
@@ -69,7 +70,8 @@ func (l *lab) siteAll(ctx context.Context) (all []result) {
 		rounds int
 	}{
 		{docgaugeClient, log, 3}, {docgaugeClient, packed, 1}, {docgaugeClient, stream, 1}, {docgaugeClient, long, 1},
-		{polarsClient, log, 3}, {clickHouseClient, log, 3}, {duckDBClient, log, 1}, {goAccessClient, log, 1}, {rhitClient, log, 3},
+		{polarsClient, log, 3}, {clickHouseClient, log, 3}, {duckDBClient, log, 1}, {goAccessClient, log, 1},
+		{rhitClient, log, 3},
 	} {
 		// CI does not install what `make bench-peers` does.
 		if _, err := peerPython(); err != nil && (c.name == polarsClient || c.name == rhitClient) {
