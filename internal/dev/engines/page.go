@@ -137,14 +137,18 @@ func EvalEqual[T any](t *testing.T, tab *Tab, want T, expression string) {
 	}
 }
 
-// EvalBecomes waits until a JavaScript expression has a value. It ignores errors, which a page on its way to the
-// next causes.
+// EvalBecomes waits until a JavaScript expression has a value and the page is loaded: what stands first in a page is
+// there before the rest. It ignores errors, which a page on its way to the next causes.
 func EvalBecomes[T any](t *testing.T, tab *Tab, want T, expression string) {
 	t.Helper()
 	var got T
 	var err error
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if err = tab.Eval(t.Context(), expression, &got); err == nil && fmt.Sprint(got) == fmt.Sprint(want) {
+		if err = tab.Eval(t.Context(), expression, &got); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			continue
+		}
+		var isLoaded bool
+		if err = tab.Eval(t.Context(), `document.readyState == "complete"`, &isLoaded); isLoaded {
 			return
 		}
 	}
