@@ -23,19 +23,18 @@ type inode struct {
 // candidate is a file that may be a log, or an archive or a copy of one.
 type candidate struct {
 	source int
-	// base is the path of the live log it was rotated from.
-	base string
+	// base is the path of the live log it was rotated from, by its name alone: that log may be gone, or not be followed.
+	base   string
+	isLive bool // a server may be writing to the file under this name
 	// path is as listed, real without links.
 	path, real string
 	id         inode
 	size       int64
 	modified   time.Time
+	born       int64  // when the inode got the file, once head was read
 	head       []byte // once it was read
 	packed     bool   // head is of a compressed file
 }
-
-// isLive reports whether a server may be writing to the file under this name.
-func (c *candidate) isLive() bool { return c.path == c.base && !c.isArchive() }
 
 func (c *candidate) isArchive() bool {
 	return IsArchive(c.path)
@@ -49,7 +48,7 @@ func IsArchive(path string) bool {
 // kind orders what a file can be: a live log, which is no copy of another, a rotated one, an archive.
 func (c *candidate) kind() int {
 	switch {
-	case c.isLive():
+	case c.isLive:
 		return 0
 	case c.isArchive():
 		return 2
@@ -102,17 +101,19 @@ func (p *poll) list() (found [][]*candidate, problems []error) {
 			}
 		}
 		for _, entry := range entries {
-			base := baseOf(entry.Name(), live)
-			if base == "" {
+			name := entry.Name()
+			owner := ownerOf(name, live)
+			if owner == "" {
 				continue
 			}
-			c := &candidate{source: live[base].source, base: dir + base, path: dir + entry.Name()}
+			c := &candidate{source: live[owner].source, base: dir + baseOf(name), path: dir + name,
+				isLive: name == owner && !IsArchive(name)}
 			info, err := c.look()
 			switch {
 			case err == nil:
 				found[c.source] = append(found[c.source], c)
 			case errors.Is(err, fs.ErrNotExist): // it was just removed, or links to nothing
-			case info != nil && info.IsDir() && (live[base].isGlob || c.path != c.base): // not what was meant
+			case info != nil && info.IsDir() && (live[owner].isGlob || name != owner): // not what was meant
 			default:
 				problems[c.source] = errors.Join(problems[c.source], err)
 			}
@@ -159,18 +160,30 @@ func changeOf(dir string) (at time.Time) {
 const (
 	rotatedDate = `\d{4}[-_.]?\d\d[-_.:T\d]*Z?(?:-size|-time)?`
 	compressed  = `(\.(gz|zst|bz2|xz|lz4))?`
+	afterName   = `([-_.](\d+|` + rotatedDate + `))?(\.(bak|backup|old|orig|prev|save)|~)?` + compressed + `$`
 )
 
 var (
-	rotatedAfter = regexp.MustCompile(`^([-_.](\d+|` + rotatedDate + `))?(\.(bak|backup|old|orig|prev|save)|~)?` +
-		compressed + `$`)
+	rotatedAfter  = regexp.MustCompile(`^` + afterName)
+	rotated       = regexp.MustCompile(`^(.+?)` + afterName)
 	rotatedBefore = regexp.MustCompile(`^(.+?)([-_]` + rotatedDate + `|\.\d+|\.` + rotatedDate + `)(\.[A-Za-z]+)` +
 		compressed + `$`)
 )
 
-// baseOf returns which of the live logs a file of the same directory belongs to: itself, or the one it was rotated
+// baseOf returns the name of the log that a file was rotated from, by its name: itself if it has no form of a rotation.
+func baseOf(name string) string {
+	if m := rotated.FindStringSubmatch(name); m != nil {
+		name = m[1]
+	}
+	if m := rotatedBefore.FindStringSubmatch(name); m != nil {
+		name = m[1] + m[3]
+	}
+	return name
+}
+
+// ownerOf returns which of the live logs a file of the same directory belongs to: itself, or the one it was rotated
 // from. Empty: to none.
-func baseOf(name string, live map[string]owner) string {
+func ownerOf(name string, live map[string]owner) string {
 	o, isLive := live[name]
 	if isLive && !o.isGlob {
 		return name

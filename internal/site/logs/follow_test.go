@@ -962,6 +962,16 @@ func TestEqualHeads(t *testing.T) {
 		"a copy": {"a.log*", []step{
 			all(put("a.log", head+"a\n"), put("a.log.bak", head+"a\n")), put("a.log", head+"a\nb\n"), restart,
 		}, []string{head + "a\n", "b\n", ""}, 0},
+		"compressed in a glob that archives match": {"a.log*", []step{
+			put("a.log", "a\n"), all(put("a.log.gz", zipped("a\n")), remove("a.log")), restart,
+		}, []string{"a\n", "", ""}, 0},
+		"renamed and compressed in such a glob": {"a.log*", []step{
+			put("a.log", "a\n"), move("a.log", "a.log.1"),
+			all(put("a.log.1.gz", zipped("a\nb\n")), remove("a.log.1"), restart),
+		}, []string{"a\n", "", "b\n"}, 0},
+		"shifted and compressed in a glob without the log": {"a.log.*", []step{
+			put("a.log.1", "a\n"), all(put("a.log.2.gz", zipped("a\n")), remove("a.log.1"), put("a.log.1", "b\n")), restart,
+		}, []string{"a\n", "b\n", ""}, 0},
 		"a shorter copy in the place of the log": {"a.log", []step{
 			put("a.log", head+"a\n"+long), all(put("new", head+long), move("new", "a.log")),
 			func(w *watch) { w.now = w.now.Add(grace) },
@@ -990,6 +1000,26 @@ func TestEqualHeads(t *testing.T) {
 				t.Errorf("possibly lost %d times, want %d", lost, c.lost)
 			}
 		})
+	}
+}
+
+// TestBorn: a file that is renamed while it is looked at is still known after a restart, although its head is short.
+func TestBorn(t *testing.T) {
+	w := newWatch(t, "a.log")
+	w.write("a.log", "a\n")
+	k, c := &known{}, &candidate{path: w.path("a.log")}
+	_, err := c.look()
+	w.check(err)
+	_, err = k.readHead(c)
+	w.check(errors.Join(err, os.Rename(w.path("a.log"), w.path("a.log.1"))))
+	k.setHead(c.head)
+	k.move("a.log", c)
+	k.Offset = 1
+	again := &candidate{path: w.path("a.log.1")}
+	_, err = again.look()
+	w.check(err)
+	if same, err := k.isAt(again); !same || err != nil {
+		t.Errorf("the renamed log is another one: %v", err)
 	}
 }
 

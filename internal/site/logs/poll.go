@@ -97,7 +97,7 @@ func (p *poll) readAll() {
 	}
 	for _, k := range p.known {
 		switch {
-		case k.file == nil || p.stopped != nil || k.at != nil && k.at.isLive():
+		case k.file == nil || p.stopped != nil || k.at != nil && k.at.isLive:
 		case p.now().Sub(k.active) >= grace:
 			_ = k.close() // it was only read
 		default:
@@ -143,7 +143,7 @@ func (p *poll) find() (work []*known) {
 	maps.DeleteFunc(p.copies, func(id inode, _ copied) bool { return files[id] == nil })
 	byInode := map[inode]*known{}
 	for _, k := range p.known {
-		if k.at != nil && k.at.isLive() {
+		if k.at != nil && k.at.isLive {
 			k.active = p.polledAt
 		}
 		k.at = nil
@@ -252,8 +252,9 @@ func (k *known) isAt(c *candidate) (bool, error) {
 	return isCut || k.begins(head), err
 }
 
-// isBorn reports whether c, which has the inode of k, has had it since then. An open file's inode goes to no other.
-func (k *known) isBorn(c *candidate) bool { return k.file != nil || k.Born == born(c.real) }
+// isBorn reports whether c, which has the inode of k and whose head was read, has had it since then. An open file's inode
+// goes to no other.
+func (k *known) isBorn(c *candidate) bool { return k.file != nil || k.Born == c.born }
 
 // isReadToEnd reports whether nothing was written to c since.
 func (k *known) isReadToEnd(c *candidate) bool {
@@ -315,7 +316,7 @@ func (k *known) readHead(c *candidate) (head []byte, err error) {
 	if err != nil {
 		return nil, named(c.path, err)
 	}
-	c.size, c.modified = info.Size(), info.ModTime()
+	c.size, c.modified, c.born = info.Size(), info.ModTime(), born(file) // at its path may be another by now
 	c.head, c.packed, err = headOf(file)
 	return c.head, named(c.path, err)
 }
@@ -353,7 +354,7 @@ func (p *poll) recognize(c *candidate, similar index) (*known, error) {
 		return nil, err
 	}
 	if seen, ok := p.copies[c.id]; ok && seen.of.at != nil && seen.size == c.size && seen.modified.Equal(c.modified) &&
-		(!c.isLive() || !seen.of.at.isLive()) {
+		(!c.isLive || !seen.of.at.isLive) {
 		return nil, nil
 	}
 	delete(p.copies, c.id)
@@ -363,8 +364,8 @@ func (p *poll) recognize(c *candidate, similar index) (*known, error) {
 	for _, k := range similar.of(c) {
 		isFull, isFamily := k.HeadSize == headSize, k.Base == c.base
 		if k.at != nil {
-			if k.at.isLive() && c.isLive() || !isFamily && (c.isLive() || !isFull) ||
-				!k.begins(c.head) && (!isFamily || c.isLive() || len(c.head) >= k.HeadSize ||
+			if k.at.isLive && c.isLive || !isFamily && (c.isLive || !isFull) ||
+				!k.begins(c.head) && (!isFamily || c.isLive || len(c.head) >= k.HeadSize ||
 					k.at.base != "" && !k.hasBegun(c.head) && bytes.IndexByte(c.head, '\n') >= 0) {
 				continue
 			}
@@ -376,7 +377,7 @@ func (p *poll) recognize(c *candidate, similar index) (*known, error) {
 			case !s.isCopy && isFull && k.at.base == "" && k.at.path == c.real:
 				// It took the place of a log that is still open: edited, or another. It waits until that one is closed.
 				return nil, nil
-			case !s.isCopy || s.size < headSize && (c.isLive() || s.isLonger):
+			case !s.isCopy || s.size < headSize && (c.isLive || s.isLonger):
 			case !s.isLonger:
 				if c.id != (inode{}) {
 					p.copies[c.id] = copied{k, c.size, c.modified}
@@ -388,19 +389,19 @@ func (p *poll) recognize(c *candidate, similar index) (*known, error) {
 			}
 			continue
 		}
-		if k.IsEmptied && isFamily && !c.isLive() && found == nil && k.hasBegun(c.head) {
+		if k.IsEmptied && isFamily && !c.isLive && found == nil && k.hasBegun(c.head) {
 			found = k // the copy was made before the last lines came
 		}
 		switch {
-		case k.Offset == 0 || !k.begins(c.head) || !isFull && (!isFamily || c.isLive() && k.Inode != c.id.Inode):
-		case c.isLive() && (k.IsEmptied || p.paths[k.Path] && k.Path != c.real): // another file
+		case k.Offset == 0 || !k.begins(c.head) || !isFull && (!isFamily || c.isLive && k.Inode != c.id.Inode):
+		case c.isLive && (k.IsEmptied || p.paths[k.Path] && k.Path != c.real): // another file
 		default:
 			ends, reaches, err := c.ends(k)
 			if err != nil {
 				return nil, err
 			}
 			// A live log whose end is another may have been edited, or replaced.
-			if (ends || !reaches || c.isLive()) &&
+			if (ends || !reaches || c.isLive) &&
 				(found == nil || ends && !isSure || ends == isSure && k.HeadSize > found.HeadSize) {
 				found, isSure, isShort = k, ends, !ends && !k.IsEmptied
 			}
@@ -564,7 +565,7 @@ func (p *poll) compare(c *candidate, k *known) (s shared, err error) {
 // move notes where k is now.
 func (k *known) move(where string, c *candidate) {
 	if k.inode != c.id {
-		k.Born = born(c.real)
+		k.Born = c.born
 	}
 	k.at, k.Where, k.Base, k.Path, k.inode = c, where, cmp.Or(c.base, k.Base), c.real, c.id
 }
@@ -572,12 +573,12 @@ func (k *known) move(where string, c *candidate) {
 // read gives what is new in a file.
 func (p *poll) read(k *known) error {
 	c := k.at
-	if k.active.IsZero() || c.isLive() || !k.isReadToEnd(c) {
+	if k.active.IsZero() || c.isLive || !k.isReadToEnd(c) {
 		k.active = p.now()
 	}
 	// A last line without a newline is complete once the file is no longer written to.
-	isEnded := !c.isLive() && p.now().Sub(k.active) >= grace && k.Offset < k.Size && !k.IsPacked
-	if k.isReadToEnd(c) && (k.file != nil || !c.isLive()) && !isEnded {
+	isEnded := !c.isLive && p.now().Sub(k.active) >= grace && k.Offset < k.Size && !k.IsPacked
+	if k.isReadToEnd(c) && (k.file != nil || !c.isLive) && !isEnded {
 		return nil
 	}
 	if k.failed != nil && k.failedSize == c.size && k.failedSince.Equal(c.modified) {
@@ -626,7 +627,7 @@ func (p *poll) read(k *known) error {
 			return err
 		}
 	}
-	if c.isLive() {
+	if c.isLive {
 		k.file = file
 	}
 	k.setHead(head)
