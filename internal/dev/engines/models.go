@@ -25,18 +25,17 @@ func AgentDir() (string, error) {
 }
 
 // Models pretends to be the models of Claude, Codex and Gemini, in the versions that install.sh pins, and returns its
-// URL. The first part of the path is what it does: /edit writes the word W into the file W.md where the newest prompt
-// says "Write the word W", then names the words of all prompts of the session; /drop ends each answer in its middle, and
-// /401 and /429 are errors in the words of the services. Each answer has 1,000 tokens of input and 40 of output.
+// URL. It writes the word W into the file W.md where the newest prompt says "Write the word W", then names the words of
+// all prompts of the session. Some words are faults: it ends each answer to "drop" in its middle, and the answers to
+// "key" and "limit" are errors in the words of the services. Each answer has 1,000 tokens of input and 40 of output.
 func Models(t testing.TB) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mode, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
-		m := model{w: w, drops: mode == "drop", body: body}
+		m := model{w: w, body: body}
 		for _, found := range wanted.FindAllSubmatch(body, -1) {
 			if m.word = string(found[1]); !slices.Contains(m.words, m.word) {
 				m.words = append(m.words, m.word)
@@ -45,17 +44,17 @@ func Models(t testing.TB) (url string) {
 		var answer func()
 		for form, f := range map[string]func(){"/messages": m.claude, "/responses": m.codex,
 			":streamGenerateContent": m.gemini} {
-			if strings.HasSuffix(path, form) {
+			if strings.HasSuffix(r.URL.Path, form) {
 				answer = f
 			}
 		}
-		switch message, fails := serviceErrors[mode]; {
+		switch {
 		case answer == nil:
 			m.fail(http.StatusNotFound, "not found")
-		case fails:
-			var status int
-			_, _ = fmt.Sscan(mode, &status)
-			m.fail(status, message)
+		case m.word == "key":
+			m.fail(http.StatusUnauthorized, "invalid x-api-key")
+		case m.word == "limit":
+			m.fail(http.StatusTooManyRequests, "rate limit of 50,000 tokens a minute exceeded")
 		default:
 			answer()
 		}
@@ -64,10 +63,7 @@ func Models(t testing.TB) (url string) {
 	return server.URL
 }
 
-var (
-	wanted        = regexp.MustCompile(`Write the word ([a-z]+)`)
-	serviceErrors = map[string]string{"401": "invalid x-api-key", "429": "rate limit of 50,000 tokens a minute exceeded"}
-)
+var wanted = regexp.MustCompile(`Write the word ([a-z]+)`)
 
 // model answers one request.
 type model struct {
@@ -76,7 +72,6 @@ type model struct {
 	// words has the words of all prompts of the session, word the newest.
 	words []string
 	word  string
-	drops bool
 }
 
 type object = map[string]any
@@ -96,7 +91,8 @@ func (m model) fail(status int, message string) {
 
 // stream sends events, each with its name in "type", or half of them.
 func (m model) stream(events ...object) {
-	if m.w.Header().Set("Content-Type", "text/event-stream"); m.drops {
+	drops := m.word == "drop"
+	if m.w.Header().Set("Content-Type", "text/event-stream"); drops {
 		events = events[:len(events)/2]
 	}
 	for _, e := range events {
@@ -107,7 +103,7 @@ func (m model) stream(events ...object) {
 		_, _ = fmt.Fprintf(m.w, "data: %s\n\n", text)
 		_ = http.NewResponseController(m.w).Flush()
 	}
-	if m.drops {
+	if drops {
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -36,13 +36,10 @@ func TestRealAgents(t *testing.T) {
 	for _, preset := range Presets() {
 		t.Run(preset, func(t *testing.T) {
 			t.Parallel()
-			open := func(mode string) *Repo {
-				gateway, err := ParseGateway(models+"/"+mode, "")
-				check(t, err)
-				return openRepo(t, RepoOptions{Path: repo, Preset: preset, Jail: jail, Gateway: gateway,
-					Env: env, Check: "[ ! -e broken.md ]", Timeout: 5 * time.Minute})
-			}
-			r := open("edit")
+			gateway, err := ParseGateway(models, "")
+			check(t, err)
+			r := openRepo(t, RepoOptions{Path: repo, Preset: preset, Jail: jail, Gateway: gateway,
+				Env: env, Check: "[ ! -e broken.md ]", Timeout: 5 * time.Minute})
 			task := Task{Job: "job_" + preset, Prompt: "Write the word broken"}
 			result, err := r.Edit(t.Context(), task)
 			if err == nil || !strings.Contains(err.Error(), "CHECK_COMMAND") || result.Report == nil ||
@@ -58,12 +55,12 @@ func TestRealAgents(t *testing.T) {
 			} else if got := engines.Git(t, repo, "diff", "--name-only", "main", result.Change.Head); got != "better.md" {
 				t.Errorf("message: changed %s", got)
 			}
-			for mode, want := range map[string]error{"429": errLimit, "drop": errPasses, "401": errReported} {
+			for word, want := range map[string]error{"limit": errLimit, "drop": errPasses, "key": errReported} {
 				begun := time.Now()
-				result, err := open(mode).Edit(t.Context(), Task{Job: "job_" + preset + mode, Prompt: "Write the word lost"})
-				t.Logf("%s: %s, %v, %s", mode, time.Since(begun), err, result.Output)
+				result, err := r.Edit(t.Context(), Task{Job: "job_" + preset + word, Prompt: "Write the word " + word})
+				t.Logf("%s: %s, %v, %s", word, time.Since(begun), err, result.Output)
 				if err == nil || !errors.Is(err, want) || !result.Change.isEmpty() {
-					t.Errorf("%s: %v, want %v, output %s", mode, err, want, result.Output)
+					t.Errorf("%s: %v, want %v, output %s", word, err, want, result.Output)
 				}
 			}
 		})

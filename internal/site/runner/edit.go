@@ -89,7 +89,8 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 		}
 		switch {
 		case taken == "" && failed != nil: // the agent has no answer to the check
-			return result, failed
+			result.Retries = retries(ended)
+			return result, withEnd(failed, ended)
 		case taken == "":
 			if result.Retries = retries(ended); ended == nil && len(submodules) > 0 {
 				ended = fmt.Errorf("changed only submodules (%s), which are other repositories; change them there",
@@ -111,7 +112,7 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 		if result.Output = output; ended != nil || try >= r.options.CheckTries || left <= 0 || instead ||
 			result.Report == nil || result.Report.Session == nil || errors.Is(err, errDisk) || ctx.Err() != nil {
 			result.Retries = retries(ended)
-			return result, failed
+			return result, withEnd(failed, ended)
 		}
 		// No branch has this commit: the agent goes on with it, without what the check left behind.
 		if start, err = r.publish(ctx, w, message, c.Head, tree); err == nil {
@@ -360,6 +361,14 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		err = cause
 	}
 	return output, withHosts(fmt.Errorf("%s: %w", s.name, err), hosts)
+}
+
+// withEnd adds the error that an agent ended with, if any, to the one of the check.
+func withEnd(failed, ended error) error {
+	if ended == nil {
+		return failed
+	}
+	return fmt.Errorf("%w; %w", failed, ended)
 }
 
 // withHosts adds refused hosts to an error.

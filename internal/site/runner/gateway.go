@@ -154,6 +154,8 @@ func (g *Gateway) serve(ln net.Listener, logger *slog.Logger) (end func(), err e
 				http.Error(w, "DOCGAUGE_SITE_AGENT_URL: want a path below it", http.StatusForbidden)
 				return
 			}
+			// Without this, an answer that begins before the request has ended is cut.
+			_ = http.NewResponseController(w).EnableFullDuplex()
 			proxy.ServeHTTP(w, r)
 		})}
 	var served sync.WaitGroup

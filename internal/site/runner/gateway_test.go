@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestParseGateway(t *testing.T) {
@@ -118,7 +119,8 @@ func TestGatewayPaths(t *testing.T) {
 	}
 }
 
-// TestGatewayAnswers: redirects are not followed and not passed on, and events arrive when they are sent.
+// TestGatewayAnswers: redirects are not followed and not passed on, events arrive when they are sent, and an answer may
+// begin before the end of the request.
 func TestGatewayAnswers(t *testing.T) {
 	next := make(chan struct{})
 	address, reached := serveGateway(t, "", func(w http.ResponseWriter, r *http.Request) {
@@ -129,6 +131,10 @@ func TestGatewayAnswers(t *testing.T) {
 			_, _ = io.WriteString(w, "data: 1\n\n")
 			w.(http.Flusher).Flush()
 			<-next
+		case "/echo":
+			_ = http.NewResponseController(w).EnableFullDuplex()
+			w.(http.Flusher).Flush()
+			_, _ = io.Copy(w, r.Body)
 		}
 	})
 	if status, body := ask(t, address, "GET /redirect", ""); status != 502 || !strings.Contains(body, "not followed") ||
@@ -143,6 +149,22 @@ func TestGatewayAnswers(t *testing.T) {
 	}
 	close(next)
 	check(t, r.Body.Close())
+
+	conn, err := net.Dial("tcp", address)
+	check(t, err)
+	defer conn.Close()
+	check(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf, ")
+	check(t, err)
+	r, err = http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("before the end of the request: %v", err)
+	}
+	_, err = io.WriteString(conn, "half")
+	check(t, err)
+	if text, err := io.ReadAll(r.Body); err != nil || string(text) != "half, half" {
+		t.Errorf("before the end of the request: %q %v", text, err)
+	}
 }
 
 // TestGatewayTLS: the certificate must be one of the authorities.

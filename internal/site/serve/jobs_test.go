@@ -68,6 +68,8 @@ func TestJobSettings(t *testing.T) {
 		"env unset":   {func(s *JobSettings) { s.Env = "MODEL_KEY,NO_SUCH_KEY" }, "NO_SUCH_KEY: is not set"},
 		"secret":      {func(s *JobSettings) { s.Env = "MODEL_KEY,+MODEL_MODE" }, ""},
 		"short":       {func(s *JobSettings) { s.Env = "MODEL_KEY,MODEL_MODE" }, "want +MODEL_MODE"},
+		"model":       {func(s *JobSettings) { s.Env = "GEMINI_MODEL" }, "want +GEMINI_MODEL"},
+		"plain model": {func(s *JobSettings) { s.Env = "+GEMINI_MODEL" }, ""},
 		"allow":       {func(s *JobSettings) { s.Allow = "ci,everything" }, "want ci, hosts, hooks, editors"},
 		"hosts":       {func(s *JobSettings) { s.Jail, s.Hosts = "bubblewrap", "10.0.0.1" }, "DOCGAUGE_SITE_AGENT_HOSTS"},
 		"localhost":   {func(s *JobSettings) { s.Jail, s.Hosts = "bubblewrap", "localhost:7443" }, "in the jail"},
@@ -108,7 +110,7 @@ func TestJobSettings(t *testing.T) {
 		"path on GitHub": {func(s *JobSettings) { s.CodeHost, s.Token = "github", token }, "want the URL of the repository"},
 	} {
 		s := goodJobs("prj_a=/srv/docs.git")
-		s.Variables = map[string]string{"MODEL_KEY": "0123456789", "MODEL_MODE": "x"}
+		s.Variables = map[string]string{"MODEL_KEY": "0123456789", "MODEL_MODE": "x", "GEMINI_MODEL": "gemini-2.5-pro"}
 		tc.change(&s)
 		_, err := ParseJobs(s, two)
 		if (err != nil) != (tc.want != "") || err != nil && (!strings.Contains(err.Error(), tc.want) ||

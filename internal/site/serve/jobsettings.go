@@ -76,6 +76,8 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 			add("AGENT_ENV: %.60s: is a setting of docgauge, which agents must not see", name)
 		case !set:
 			add("AGENT_ENV: %.60s: is not set", name)
+		case !plain && strings.HasSuffix(name, "_MODEL"):
+			add("AGENT_ENV: %.60s: is a setting; as a secret, its value would be refused in changes: want +%[1]s", name)
 		case !plain && len(strings.TrimSpace(value)) < runner.MinSecret:
 			add("AGENT_ENV: %.60s: has less than %d bytes, too few to be found as a secret: want +%[1]s if it is none", name,
 				runner.MinSecret)
