@@ -35,11 +35,11 @@ func openSpool(t testing.TB, dir string) *Spool {
 	return s
 }
 
-// openSmall opens a spool that sorts page logs in parts of so many bytes.
-func openSmall(t testing.TB, dir string, partBytes int64) *Spool {
+// openSmall opens a spool that sorts page logs in runs of so many bytes.
+func openSmall(t testing.TB, dir string, runBytes int64) *Spool {
 	t.Helper()
 	s := openSpool(t, dir)
-	s.partBytes = partBytes
+	s.runBytes = runBytes
 	return s
 }
 

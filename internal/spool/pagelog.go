@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -28,13 +26,8 @@ var (
 	ErrDamaged = errors.New("damaged page log")
 )
 
-const (
-	// partBytes of page log are in memory at once: about 150,000 rows, in two parts where there
-	// are more.
-	partBytes = 6 << 20
-	// memoryBytes is the largest page log whose window file is made in memory.
-	memoryBytes = 256 << 10
-)
+// memoryBytes is the largest page log whose window file is made in memory.
+const memoryBytes = 256 << 10
 
 // header begins a page log, and each new reading in it.
 type header struct {
@@ -327,141 +320,6 @@ func (l *PageLog) all(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.
 			}
 		}
 	}
-}
-
-// part is some of the rows of a log.
-type part struct {
-	text  string // for each row its path, and the rest of the packed row
-	order []placed
-	err   error
-}
-
-// placed is a row of a part: where it is in the text, and the lengths there.
-type placed struct {
-	offset     int
-	path, rest uint32
-}
-
-func (p *part) path(r placed) string { return p.text[r.offset:][:r.path] }
-
-func (p *part) rest(r placed) string { return p.text[r.offset+int(r.path):][:r.rest] }
-
-// sortedRows yields the rows in order, each once: of several that are the same the last that was
-// appended. It adds to Repeated what it left out. Memory does not grow with the number of
-// rows: a long log is read several times, and each time another part of the alphabet is sorted,
-// while the one before it is yielded.
-func (l *PageLog) sortedRows(ctx context.Context) iter.Seq2[analytics.Record, error] {
-	return func(yield func(analytics.Record, error) bool) {
-		var none analytics.Record
-		rows := newComparer(l.shape)
-		bounds, err := l.partition(ctx)
-		if err != nil {
-			yield(none, err)
-			return
-		}
-		within, stop := context.WithCancel(ctx)
-		var sorter sync.WaitGroup
-		defer sorter.Wait()
-		defer stop()
-		parts := make(chan *part)
-		sorter.Go(func() {
-			defer close(parts)
-			for i := range bounds {
-				select {
-				case parts <- l.sortPart(within, bounds, i):
-				case <-within.Done():
-					return
-				}
-			}
-		})
-		for p := range parts {
-			if p.err != nil {
-				yield(none, p.err)
-				return
-			}
-			for i, r := range p.order {
-				if i+1 < len(p.order) && rows.compare(p, r, p.order[i+1]) == 0 {
-					l.Repeated++
-					continue
-				}
-				if err := rows.row.unpack(p.path(r), p.rest(r)); err != nil {
-					yield(none, fmt.Errorf("%s: %w: %w", l.path, ErrDamaged, err))
-					return
-				}
-				if !yield(rows.row.row, nil) {
-					return
-				}
-			}
-		}
-		if ctx.Err() != nil { // it may have ended between two parts
-			yield(none, context.Cause(ctx))
-		}
-	}
-}
-
-// sortPart returns the rows from bounds[i] to the next bound, sorted.
-func (l *PageLog) sortPart(ctx context.Context, bounds []string, i int) *part {
-	p := &part{order: make([]placed, 0, l.Sum.Rows/int64(len(bounds))*9/8)}
-	var text strings.Builder
-	text.Grow(int(l.size) / len(bounds))
-	p.err = l.scan(ctx, func(path, rest []byte) {
-		if string(path) >= bounds[i] && (i+1 == len(bounds) || string(path) < bounds[i+1]) {
-			p.order = append(p.order, placed{text.Len(), uint32(len(path)), uint32(len(rest))})
-			text.Write(path)
-			text.Write(rest)
-		}
-	})
-	p.text = text.String()
-	rows := newComparer(l.shape)
-	slices.SortFunc(p.order, func(a, b placed) int {
-		return cmp.Or(rows.compare(p, a, b), cmp.Compare(a.offset, b.offset))
-	})
-	return p
-}
-
-// comparer compares rows of parts.
-type comparer struct {
-	shape      *analytics.Shape
-	row, other *unpacker[string]
-}
-
-func newComparer(shape *analytics.Shape) comparer {
-	return comparer{shape, newUnpacker[string](shape), newUnpacker[string](shape)}
-}
-
-// compare compares two rows. Damage is found when they are yielded.
-func (c comparer) compare(p *part, a, b placed) int {
-	order := strings.Compare(p.path(a), p.path(b))
-	if order == 0 {
-		_, _ = c.row.unpack(p.path(a), p.rest(a)), c.other.unpack(p.path(b), p.rest(b))
-		order = c.shape.Compare(c.row.row, c.other.row)
-	}
-	return order
-}
-
-// partition returns the paths at which the parts of the rows begin, the first of them empty.
-func (l *PageLog) partition(ctx context.Context) ([]string, error) {
-	bounds := []string{""}
-	if l.size <= l.spool.partBytes || l.Sum.Rows == 0 {
-		return bounds, nil
-	}
-	parts := int(2*l.size/l.spool.partBytes) + 1
-	var sample []string
-	step := max(1, int(l.Sum.Rows)/(parts*64))
-	n := 0
-	err := l.scan(ctx, func(path, _ []byte) {
-		if n++; n%step == 0 {
-			sample = append(sample, string(path))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(sample)
-	for i := 1; i < parts; i++ {
-		bounds = append(bounds, sample[i*len(sample)/parts])
-	}
-	return bounds, nil
 }
 
 // scan passes on each row in the log as decode does.

@@ -17,6 +17,7 @@ import (
 const (
 	kindHeader = 'H' // JSON of header
 	kindPage   = 'P' // see encode; the rows belong to the report that the header names
+	kindBlock  = 'B' // rows of a run; never in a page log
 
 	recordHead = 8
 	// maxRecord is the longest payload. A page comes from a body of at most 16 MiB.
@@ -45,15 +46,22 @@ func writeRecord(w io.Writer, record []byte) error {
 	return err
 }
 
-// recordReader reads the records of a file.
+// recordReader reads the records of a file, or of a section of it.
 type recordReader struct {
 	r    *bufio.Reader
-	left int64 // bytes of the file
+	left int64 // bytes of the section
 	buf  []byte
 }
 
 func newRecordReader(r io.ReaderAt, size int64) *recordReader {
-	return &recordReader{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<16), left: size}
+	return (&recordReader{r: bufio.NewReader(nil)}).at(r, 0, size)
+}
+
+// at makes it the reader of another section.
+func (r *recordReader) at(of io.ReaderAt, begin, size int64) *recordReader {
+	r.r.Reset(io.NewSectionReader(of, begin, size))
+	r.left = size
+	return r
 }
 
 // next returns the next payload, valid until the next call: io.EOF at a clean end, errTorn

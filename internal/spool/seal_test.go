@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -67,8 +68,8 @@ func TestSeal(t *testing.T) {
 	want := revisionOf(key, 1)
 	want.Rows = 61*250 + 5
 	var whole string
-	for _, part := range []int64{partBytes, 100_000} {
-		s.partBytes = part
+	for _, part := range []int64{runBytes, 100_000} {
+		s.runBytes = part
 		w, err := f.Seal(t.Context(), revisionOf(key, 1))
 		check(t, err)
 		if d := cmp.Diff(want, w.Revision()); d != "" {
@@ -116,8 +117,8 @@ func TestSealAgents(t *testing.T) {
 	rev := revisionOf(keyOf(analytics.AgentsReport), 1)
 	rev.Totals = analytics.Totals{}
 	_, rows := rowsAndWant(t, f, pages...)
-	for _, part := range []int64{partBytes, 100_000} {
-		s.partBytes = part
+	for _, part := range []int64{runBytes, 100_000} {
+		s.runBytes = part
 		w, err := f.Seal(t.Context(), rev)
 		check(t, err)
 		if d := cmp.Diff(rows, any(all(t, w.Rows()))); d != "" || w.Revision().Rows != 62*250 {
@@ -201,6 +202,32 @@ func drawRow(t *rapid.T) analytics.Record {
 		Totals: analytics.Totals{Human: rapid.Int64().Draw(t, "human"), AI: rapid.Int64().Draw(t, "ai"),
 			Total: rapid.Int64().Draw(t, "total")},
 	})
+}
+
+// TestRunsFail: no row is missing without an error, even where only the last page needs the disk, and a stop ends
+// the merge too.
+func TestRunsFail(t *testing.T) {
+	s := openSmall(t, t.TempDir(), 200_000)
+	f := begin(t, s)
+	for i := range 61 {
+		check(t, f.Append(page(i, 250)))
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	var last error
+	for _, err := range f.sortedRows(ctx) {
+		stop(errStopped)
+		last = err
+	}
+	if !errors.Is(last, errStopped) {
+		t.Errorf("stopped during the merge: %v", last)
+	}
+	check(t, f.Restart(now))
+	check(t, f.Append(page(0, 250)))
+	s.runBytes = 5_000
+	check(t, os.Remove(s.tmp))
+	if _, err := f.Seal(t.Context(), revisionOf(key, 1)); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
+		t.Errorf("without a place for runs: %v", err)
+	}
 }
 
 // TestSealEndsWithContext: sealing a large window does not delay the stop of a process.

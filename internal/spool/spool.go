@@ -4,13 +4,14 @@
 //
 //	spool/fetching/<project>.<granularity>.<from>_<to>.pages       being read
 //	spool/waiting/<project>.<granularity>.<from>_<to>.r<n>.pages   in the ledger, and a sink lacks it
-//	spool/tmp/                                                     emptied by Open
+//	spool/tmp/                                                     window files, sorted rows; emptied by Open
 //
 // Names of windows of another report than visitors have it after the project: <project>.agents.….
 //
 // Invariant: a page log returns exactly what was appended, checked by CRC each time it is
 // read. A log may end in the middle of a record, as its process may have died there; what
-// comes before that is sound. Memory does not grow with the number of rows.
+// comes before that is sound. Memory does not grow with the number of rows: sorting a long log
+// takes as much temporary disk.
 //
 // A page log is the only durable form of a window before the sinks have it. The window file
 // that they get is made from the log when it is needed.
@@ -45,7 +46,7 @@ const (
 // Spool is an open spool directory.
 type Spool struct {
 	fetching, waiting, tmp string
-	partBytes              int64
+	runBytes               int64
 }
 
 // Open makes the spool below stateDir if it does not exist, and removes the temporary files
@@ -54,8 +55,8 @@ func Open(stateDir string) (*Spool, error) {
 	root := filepath.Join(stateDir, "spool")
 	s := &Spool{
 		fetching: filepath.Join(root, "fetching"), waiting: filepath.Join(root, "waiting"),
-		tmp:       filepath.Join(root, "tmp"),
-		partBytes: partBytes,
+		tmp:      filepath.Join(root, "tmp"),
+		runBytes: runBytes,
 	}
 	if err := os.RemoveAll(s.tmp); err != nil {
 		return nil, wrapped(err)
@@ -219,8 +220,8 @@ func (s *Spool) Return(u UnderWay) error {
 	return wrapped(os.Rename(u.path, filepath.Join(s.fetching, name(u.Key)+suffix)))
 }
 
-// Holds reports whether the spool below stateDir has all pages of the revision. It changes
-// nothing, and another process may use the spool. An error means that the answer is unknown.
+// Holds reports whether the spool below stateDir has all pages of the revision. It leaves
+// everything as it is, and another process may use the spool. An error means that the answer is unknown.
 func Holds(stateDir string, rev analytics.Revision) (bool, error) {
 	root := filepath.Join(stateDir, "spool")
 	// In this order, because a window moves from the first to the second.
@@ -228,7 +229,7 @@ func Holds(stateDir string, rev analytics.Revision) (bool, error) {
 		filepath.Join(root, "fetching", name(rev.Key)+suffix),
 		waitingPath(filepath.Join(root, "waiting"), rev.Key, rev.Number),
 	} {
-		l, err := (&Spool{partBytes: partBytes}).open(path, os.O_RDONLY)
+		l, err := (&Spool{tmp: filepath.Join(root, "tmp"), runBytes: runBytes}).open(path, os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
