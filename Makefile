@@ -75,15 +75,18 @@ UNRACEDRUNS := TestBrowser|TestKilledWhileProposing|TestKilledInTheMiddle|TestKi
 # The raced packages that have tests of these names: what is skipped there runs here.
 UNRACEDTOO  := ./internal/sandbox ./internal/daemon ./internal/budget
 
-# No test runs twice: tests of the concurrent packages run under the race detector,
-# all others without it. The race detector makes many scrapers too slow, too. Steps that end
-# in & run beside those after them, one after the other: see internal/dev/steps.
+# `make test`: with -short, tests that call engines.Long are skipped. `make check` runs them, and every other test:
+# the concurrent packages under the race detector, all others without it. The race detector makes many scrapers too
+# slow, too. Steps that end in & run beside those after them, one after the other: see internal/dev/steps.
 define READY
 $(MAKE) --no-print-directory engines
 $(MAKE) --no-print-directory $(TEST_BINARY)
 endef
+define QUICK
+$(GOTEST) -short -p 3 $$($(GO) list $(SLOWEST) ./...)
+endef
 define UNRACED
-$(GOTEST) -p 2 -run '$(UNRACEDRUNS)|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestAvailableIs' $(UNRACEDTOO) &
+$(GOTEST) -p 2 -run '$(UNRACEDRUNS)|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestAvailableIs|TestClockMatrix' $(UNRACEDTOO) &
 $(GOTEST) -p 3 $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
 endef
 RACETEST    := CGO_ENABLED=1 $(GOTEST) -p 2
@@ -92,11 +95,11 @@ $(RACETEST) -short -race -skip '$(UNRACEDRUNS)' $(RACED) &
 $(RACETEST) -short -race -run '$(RACEDEXPORT)' ./internal/export &
 $(RACETEST) -race -run '$(RACEDALONE)' -skip Cluster ./sinks/clickhouse ./sinks/postgres ./sinks/parquet ./sinks/sinktest ./internal/deltalog ./internal/archive ./internal/web &
 endef
-export READY UNRACED RACE
+export READY QUICK UNRACED RACE
 
 # Every step runs, and the last lines say what failed and how to run just that.
-test: ## install what is missing and run every test
-	@printf '%s\n' "$$READY" "$$RACE" "$$UNRACED" | sh internal/dev/steps/steps.sh
+test: ## install what is missing and run all tests but the long ones, without the race detector
+	@printf '%s\n' "$$READY" "$$QUICK" | sh internal/dev/steps/steps.sh
 
 unraced: # the tests that `make race` leaves out
 	@printf '%s\n' "$$READY" "$$UNRACED" | sh internal/dev/steps/steps.sh
@@ -116,13 +119,17 @@ $(MAKE) --no-print-directory lint
 $(MAKE) --no-print-directory demo DEMO_BINARY=$(TEST_BINARY)
 wait
 endef
-# The programs of agents, which `make test` leaves out, with models of our own.
+# The programs of agents, with models of our own.
 define AGENTS
 TEST_AGENTS=1 $(GOTEST) -run TestRealAgents ./internal/site/runner &
 endef
 export CHECK AGENTS
-check: ## what CI runs: lint, the demo, every test, real agents
-	@printf '%s\n' "$$CHECK" "$$READY" "$$AGENTS" "$$RACE" "$$UNRACED" | sh internal/dev/steps/steps.sh
+check: ## what CI runs: lint, the demo, every test, the race detector, real agents
+	@$(MAKE) -s steps | sh internal/dev/steps/steps.sh
+
+steps: # the steps of `make check`
+	@printf '%s\n' "$$CHECK" "$$READY" "$$AGENTS" "$$RACE" "$$UNRACED"
+.PHONY: steps
 
 lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
 	$(LINT) run ./...

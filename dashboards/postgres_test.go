@@ -18,6 +18,9 @@ import (
 func TestPostgres(t *testing.T) {
 	for _, version := range engines.PostgresVersions {
 		t.Run(version, func(t *testing.T) {
+			if version != "15" {
+				engines.Long(t)
+			}
 			dsn := engines.RunPostgres(t, version).DSN("postgres")
 			w := newPostgres(t, dsn)
 			testSQL(t, w)

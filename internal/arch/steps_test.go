@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,6 @@ func printing(flags, text string) string {
 // TestSteps: every step runs, whatever fails before, one that ends in & beside those after it, and the last lines say
 // how to run what failed.
 func TestSteps(t *testing.T) {
-	const module = "github.com/docgauge/docgauge"
 	file := filepath.Join(t.TempDir(), "file")
 	beside := "until rm " + file + " 2>/dev/null; do sleep .01; done; exit 4"
 	steps := []string{
@@ -69,43 +69,139 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestEveryTestRuns: a test that the Makefile leaves out under the race detector is in a package that it also tests
-// without.
-func TestEveryTestRuns(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+// testStep is a step of `make check` that tests packages.
+type testStep struct {
+	packages  []string // directories
+	run, skip []*regexp.Regexp
+	short     bool
+}
+
+// lines are what a program prints at the top of the repository.
+func lines(t *testing.T, name string, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(name, args, err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// packageDirs are the directories of packages.
+func packageDirs(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	all := lines(t, "go", append([]string{"list", "-find"}, patterns...)...)
+	for i := range all {
+		all[i] = strings.TrimPrefix(all[i], module+"/")
+	}
+	return all
+}
+
+// testSteps has the shell print the arguments of go test instead of running it.
+func testSteps(t *testing.T) (all []testStep) {
+	t.Helper()
+	for _, line := range lines(t, "make", "-s", "--no-print-directory", "steps") {
+		command := strings.Replace(strings.TrimSuffix(line, " &"), "go test", `printf '%s\n'`, 1)
+		if !strings.Contains(command, "printf") {
+			continue
+		}
+		var s testStep
+		var patterns []string
+		args := lines(t, "sh", "-c", command)
+		for i, arg := range args {
+			switch {
+			case arg == "-short":
+				s.short = true
+			case arg == "-run":
+				s.run = wholeTests(args[i+1])
+			case arg == "-skip":
+				s.skip = wholeTests(args[i+1])
+			case strings.HasPrefix(arg, "./"), strings.HasPrefix(arg, module):
+				patterns = append(patterns, arg)
+			}
+		}
+		s.packages = packageDirs(t, patterns...)
+		all = append(all, s)
+	}
+	return all
+}
+
+// wholeTests are the alternatives of a pattern of go test that are about tests with all their subtests.
+func wholeTests(pattern string) (all []*regexp.Regexp) {
+	depth := 0
+	for part := range strings.FieldsFuncSeq(pattern, func(r rune) bool {
+		depth += strings.Count("(", string(r)) - strings.Count(")", string(r))
+		return depth == 0 && r == '|'
+	}) {
+		if !strings.Contains(part, "/") {
+			all = append(all, regexp.MustCompile(part))
+		}
+	}
+	return all
+}
+
+// runs says whether the step runs a test of a package, with all that it has.
+func (s testStep) runs(dir, name string, long bool) bool {
+	matches := func(r *regexp.Regexp) bool { return r.MatchString(name) }
+	return slices.Contains(s.packages, dir) && (s.run == nil || slices.ContainsFunc(s.run, matches)) &&
+		!slices.ContainsFunc(s.skip, matches) && !(long && s.short)
+}
+
+// longFunctions returns every top-level function of the tests in dir, and whether -short leaves out a part of it: it,
+// or a function that it calls, calls engines.Long or testing.Short.
+func longFunctions(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	variable := func(name string) (value string) {
-		for _, m := range regexp.MustCompile(`(?m)^`+name+` *:= ((?:.*\\\n)*.*)$`).FindAllSubmatch(makefile, -1) {
-			value = strings.ReplaceAll(string(m[1]), "$("+name+")", value)
+	bodies := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return value
+		for _, f := range regexp.MustCompile(`(?ms)^func (\w+)(\(.*?^\})$`).FindAllStringSubmatch(string(text), -1) {
+			bodies[f[1]] = f[2]
+		}
 	}
-	skipped := regexp.MustCompile(`(?m)^func (` + variable("UNRACEDRUNS") + `)`)
-	too, found := strings.Fields(variable("UNRACEDTOO")), 0
-	for _, pattern := range strings.Fields(strings.ReplaceAll(variable("RACED"), "\\\n", " ")) {
-		dir, isTree := strings.CutSuffix(pattern, "/...")
-		files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
-		if below, _ := filepath.Glob(filepath.Join(root, dir, "*", "*_test.go")); isTree {
-			files = append(files, below...)
-		}
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s has no tests: %v", pattern, err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if in, err := filepath.Rel(root, filepath.Dir(file)); err != nil || slices.Contains(too, "./"+in) {
-				found += len(skipped.FindAll(text, -1))
-			} else if name := skipped.Find(text); name != nil {
-				t.Errorf("%s: %s runs neither with the race detector nor without", file, name)
+	is := map[string]bool{}
+	calls := regexp.MustCompile(`\b(?:engines\.Long|testing\.Short)\(`)
+	for before := -1; before != len(is); {
+		before = len(is)
+		called := `\b(?:` + strings.Join(slices.Collect(maps.Keys(is)), "|") + `)\b`
+		for name, body := range bodies {
+			if calls.MatchString(body) || before > 0 && regexp.MustCompile(called).MatchString(body) {
+				is[name] = true
 			}
 		}
 	}
-	if found == 0 {
-		t.Error("no such test was found")
+	all := map[string]bool{}
+	for name := range bodies {
+		all[name] = is[name]
+	}
+	return all
+}
+
+// TestEveryTestRuns: a step of `make check` runs each test: a long one without -short.
+func TestEveryTestRuns(t *testing.T) {
+	steps, tests, long := testSteps(t), 0, 0
+	for _, dir := range packageDirs(t, "./...") {
+		for name, isLong := range longFunctions(t, dir) {
+			if !strings.HasPrefix(name, "Test") || name == "TestMain" {
+				continue
+			}
+			tests++
+			if isLong {
+				long++
+			}
+			if !slices.ContainsFunc(steps, func(s testStep) bool { return s.runs(dir, name, isLong) }) {
+				t.Errorf("./%s: no step of make check runs %s (long: %v)", dir, name, isLong)
+			}
+		}
+	}
+	if tests < 1000 || long == 0 {
+		t.Errorf("%d tests, %d long ones", tests, long)
 	}
 }

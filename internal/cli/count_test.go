@@ -22,6 +22,7 @@ import (
 // TestOneCountMore builds docgauge with one more field in analytics.Totals, in one line, and follows the new count from
 // the service to every place that has the others.
 func TestOneCountMore(t *testing.T) {
+	engines.Long(t)
 	t.Parallel()
 	testbed.NotAtMidnight()
 	p := newChangedProgram(t, sessions, "internal/analytics/analytics.go", "\tTotal int64 `json:\"total\"",
@@ -172,6 +173,7 @@ func people(w http.ResponseWriter, r *http.Request, confirmed bool) {
 // the service to every place that shows numbers of agents or visitors. The first report has rows of the site, keyed by a
 // name, with one count more than visitors; the second has totals beside rows of pages.
 func TestOneReportMore(t *testing.T) {
+	engines.Long(t)
 	t.Parallel()
 	testbed.NotAtMidnight()
 	p := newChangedProgram(t, moreReports, "internal/analytics/report.go", "var shapes = [...]*Shape{", `

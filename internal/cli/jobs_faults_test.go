@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"
@@ -268,9 +269,7 @@ func TestCapOnOpenPullsOverProcesses(t *testing.T) {
 // one of them wrong. Each gives one answer that a person can read: a line for each
 // prompt or finding, in order, and how many there are.
 func TestTenThousandPrompts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes 10,000 files")
-	}
+	engines.Long(t)
 	t.Parallel()
 	const n = 10_000
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
@@ -26,6 +27,7 @@ const committedSeries = `docgauge_windows_committed_total{project="` + sandbox.D
 // the time. No counter is ever lower after a restart than it was seen before, and
 // in the end every window is there once, each row equal to the service's.
 func TestServeKilled(t *testing.T) {
+	engines.Long(t)
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700,
 		Faults: sandbox.Faults{Latency: 80 * time.Millisecond}})

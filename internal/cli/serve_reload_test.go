@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
@@ -25,6 +26,7 @@ import (
 // an export reads. Every scrape is answered, no counter falls, no window is lost or comes
 // twice, and of the requests only those in flight at a reload are sent again.
 func TestReloadStorm(t *testing.T) {
+	engines.Long(t)
 	t.Parallel()
 	const storms = 5
 	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
@@ -14,6 +15,7 @@ import (
 // TestOneSinkMore builds docgauge with one more sink, echo: a package, one value of config.SinkKinds, and one setting.
 // Then it looks for echo in every place that has the other sinks.
 func TestOneSinkMore(t *testing.T) {
+	engines.Long(t)
 	t.Parallel()
 	const kinds, settings, table = "internal/config/sinks.go", "internal/config/settings.go", "var SinkKinds = []SinkKind{\n"
 	imports := withLine(t, kinds, "import (", "\t\"github.com/docgauge/docgauge/sinks/echo\"\n")

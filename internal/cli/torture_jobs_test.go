@@ -13,6 +13,7 @@ import (
 	"time"
 
 	clijobs "github.com/docgauge/docgauge/internal/cli/jobs"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"
 )
@@ -24,6 +25,7 @@ import (
 // -torture is the number of kills; five prompts for each, so that there is something to
 // kill.
 func TestTortureJobs(t *testing.T) {
+	engines.Long(t)
 	t.Parallel()
 	q := newTorturedQueue(t, max(60, 5**tortureKills))
 	for round := 1; q.kills < *tortureKills && !q.done(round); round++ {

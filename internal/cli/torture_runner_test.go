@@ -50,6 +50,7 @@ echo '{"type":"result","subtype":"success","total_cost_usd":0.25,"session_id":"s
 // wrong clock. Then each accepted job has ended once, as its prompts say; each job that changed something has one
 // branch, with each change once, and one pull request; no other branch, file or process is left.
 func TestTortureRunner(t *testing.T) {
+	engines.Long(t)
 	w := newTorturedRunner(t)
 	jobs := max(2, *runnerKills*2/3)
 	for kills := range *runnerKills {

@@ -46,6 +46,7 @@ func TestTorture(t *testing.T) {
 
 // TestTortureBucket is TestTorture for tables of Delta Lake in a bucket.
 func TestTortureBucket(t *testing.T) {
+	engines.Long(t)
 	w, err := newDeltaBucket(t)
 	engines.Need(t, err)
 	torture(t, max(6, *tortureKills/4), []warehouse{w})

@@ -24,6 +24,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/spool"
@@ -41,6 +42,7 @@ var tortureSeed = flag.Uint64("torture-seed", 9302801750466064731,
 // windows that a reader of a sink does not see whole at the ledger's revision, and no
 // others; at the end of each round, repair, export and repair must leave nothing to find.
 func TestTortureVerify(t *testing.T) {
+	engines.Long(t)
 	v := newVerifyTorture(t)
 	rounds := max(2, *tortureKills/6)
 	for range rounds {

@@ -140,8 +140,8 @@ func TestReaders(t *testing.T) {
 	const all, newest = windows * (windows + 1) / 2, windows + 9
 	for _, reader := range []engines.DeltaReader{engines.Deltalake, engines.DuckDB, engines.Spark} {
 		t.Run(string(reader), func(t *testing.T) {
-			if testing.Short() && reader == engines.Spark {
-				t.Skip("long")
+			if reader == engines.Spark {
+				engines.Long(t)
 			}
 			want := fmt.Sprintf("%d %d 50 %d", all-10, all-10, all)
 			if got := counts(t, reader, dir, newest-10); got != want {

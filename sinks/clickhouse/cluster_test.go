@@ -24,6 +24,7 @@ type cluster struct {
 // newCluster starts a cluster that the test may stop.
 func newCluster(t *testing.T, shards, replicas int) cluster {
 	t.Helper()
+	engines.Long(t)
 	c := cluster{engines.RunCluster(t, shards, replicas), t, ""}
 	return c.fresh(t)
 }
@@ -31,6 +32,7 @@ func newCluster(t *testing.T, shards, replicas int) cluster {
 // sharedCluster is one that serves other tests too.
 func sharedCluster(t *testing.T, get func(*testing.T) *engines.Cluster) cluster {
 	t.Helper()
+	engines.Long(t)
 	return cluster{get(t), t, ""}.fresh(t)
 }
 

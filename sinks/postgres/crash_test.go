@@ -32,7 +32,7 @@ func TestCrashChild(t *testing.T) {
 // TestCrash kills the process at each step of a commit.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	for i, version := range engines.PostgresVersions {
+	for i, version := range versions() {
 		for j, at := range steps {
 			report := analytics.Reports[(i+j)%len(analytics.Reports)]
 			t.Run(version+" "+at.name+" "+report.String(), func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestCrash(t *testing.T) {
 // the sink gave up, or at once.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
-	for i, version := range engines.PostgresVersions {
+	for i, version := range versions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			server := engines.RunPostgres(t, version)

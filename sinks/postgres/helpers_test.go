@@ -53,10 +53,18 @@ func serverOf(t testing.TB, version string) *engines.Postgres {
 // debian is the version that most tests make do with.
 const debian = "15"
 
+// versions are the versions that each test of versions runs against.
+func versions() []string {
+	if testing.Short() {
+		return []string{debian}
+	}
+	return engines.PostgresVersions
+}
+
 // each runs f against every version, beside other tests.
 func each(t *testing.T, f func(t *testing.T, e *engines.Postgres)) {
 	t.Parallel()
-	for _, version := range engines.PostgresVersions {
+	for _, version := range versions() {
 		t.Run(version, func(t *testing.T) { t.Parallel(); f(t, serverOf(t, version)) })
 	}
 }
@@ -67,7 +75,7 @@ func byTurns[C any](t *testing.T, cases map[string]C, f func(t *testing.T, e *en
 	for i, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f(t, serverOf(t, engines.PostgresVersions[i%len(engines.PostgresVersions)]), cases[name])
+			f(t, serverOf(t, versions()[i%len(versions())]), cases[name])
 		})
 	}
 }

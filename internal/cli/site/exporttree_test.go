@@ -218,6 +218,9 @@ func TestTreeOnEngines(t *testing.T) {
 	sql["Spark"] = sql["Spark"][:windows/20] // each takes many seconds
 	for _, reader := range []engines.DeltaReader{engines.DuckDB, engines.Spark} {
 		engine := map[engines.DeltaReader]string{engines.DuckDB: "DuckDB", engines.Spark: "Spark"}[reader]
+		if testing.Short() && reader == engines.Spark {
+			continue
+		}
 		answers, err := reader.Query(t.Context(), t.TempDir(), nil, sql[engine]...)
 		engines.Need(t, err)
 		for i, answer := range answers {

@@ -48,6 +48,7 @@ func newLab(t *testing.T, binary string) *lab {
 
 // TestShort builds and runs the real binary: it sends no more requests than needed, in any scenario.
 func TestShort(t *testing.T) {
+	engines.Long(t)
 	all, err := newLab(t, "").measureAll(t.Context(), "", false)
 	if err != nil {
 		t.Fatal(err)

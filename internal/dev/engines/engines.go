@@ -60,6 +60,15 @@ func Need(t testing.TB, err error) {
 	}
 }
 
+// Long skips a long test under -short, as `make test` runs it; `make check` runs every test. A test is long only if a
+// quicker one fails too for most of what it would find.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("long: make check runs it")
+	}
+}
+
 // Tool returns a command that has not been started: promtool, amtool, helm,
 // compose-spec (the loader of docker compose), or a systemd program that works
 // without systemd running, such as systemd-analyze.

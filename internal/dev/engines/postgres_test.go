@@ -10,6 +10,9 @@ import (
 func TestPostgresKilled(t *testing.T) {
 	for _, version := range PostgresVersions {
 		t.Run(version, func(t *testing.T) {
+			if version != "15" {
+				Long(t)
+			}
 			p := RunPostgres(t, version)
 			former, children := p.pid(), p.children()
 			if len(children) < 4 {

@@ -244,6 +244,15 @@ func TestNeed(t *testing.T) {
 	}
 }
 
+// TestLong: a long test is skipped if and only if the tests run with -short.
+func TestLong(t *testing.T) {
+	var got verdict
+	Long(&got)
+	if skipped := got.how == "skip"; skipped != testing.Short() {
+		t.Errorf("skipped: %v, -short: %v", skipped, testing.Short())
+	}
+}
+
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(pollInterval) {

@@ -63,6 +63,7 @@ func (s *said) has(text string) error {
 
 // TestStack brings everything up and runs every query of rules and dashboards.
 func TestStack(t *testing.T) {
+	engines.Long(t)
 	s := up(t)
 	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
 	t.Run("merges", func(t *testing.T) { testMerges(t, s) })
@@ -105,6 +106,7 @@ func up(t *testing.T) *stack {
 
 // TestInterrupted: after Ctrl-C, the user does not get the log of the interrupted command.
 func TestInterrupted(t *testing.T) {
+	engines.Long(t)
 	dir := t.TempDir()
 	begun := filepath.Join(dir, "begun")
 	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = export ] || exec %s \"$@\"\necho level=INFO >&2\n: >%s\nexec "+

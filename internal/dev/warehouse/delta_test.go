@@ -150,6 +150,7 @@ func (s store) testTimeTravel(t *testing.T, clickHouse server) {
 // testSpark asks one Spark, a driver and two executors as a cluster has, for the recipes, to run the job of the page,
 // and to restore a compacted table.
 func (s store) testSpark(t *testing.T) {
+	engines.Long(t)
 	setup, all := s.recipes(t, "spark", "spark")
 	delta := filepath.Join(s.dir, "delta")
 	job, err := filepath.Abs(filepath.Join(repository, "deploy", "spark", "windows.py"))

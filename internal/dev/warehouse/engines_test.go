@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,9 @@ func TestRecipes(t *testing.T) {
 	}
 	pyarrow := s.program(func() (*exec.Cmd, error) { return exec.Command(python, script), nil })
 	duckDB := s.program(func() (*exec.Cmd, error) { return engines.DuckDB.Command(t.Context(), t.TempDir()) })
+	debian := func(t *testing.T, setup string, all []block) { tables(engines.RunClickHouse(t))(t, setup, all) }
+	// Each recipe runs in an engine of these, or is long.
+	quick := []string{"DuckDB", "pyarrow", "Python, Delta", "ClickHouse 26, files", "ClickHouse 26"}
 	for _, tc := range []struct {
 		name, setup, recipes string
 		place                string // of the data, as the setup has it
@@ -134,15 +138,23 @@ func TestRecipes(t *testing.T) {
 		{"ClickHouse 26, Delta in S3", "clickhouse-delta-s3", "clickhouse clickhouse-26", "https://lake",
 			views(current)},
 		{"ClickHouse 26", "", "clickhouse clickhouse-26 clickhouse-tables", "", tables(current)},
-		{"ClickHouse 18.16", "", "clickhouse clickhouse-tables", "", tables(engines.RunClickHouse(t))},
+		{"ClickHouse 18.16", "", "clickhouse clickhouse-tables", "", debian},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if !slices.Contains(quick, tc.name) {
+				engines.Long(t)
+			}
 			setup, all := s.recipes(t, tc.setup, strings.Fields(tc.recipes)...)
 			tc.run(t, s.here(t, setup, tc.place), all)
 		})
 	}
 	for _, version := range engines.PostgresVersions {
-		t.Run("PostgreSQL "+version, func(t *testing.T) { testPostgres(t, version) })
+		t.Run("PostgreSQL "+version, func(t *testing.T) {
+			if version != "15" {
+				engines.Long(t)
+			}
+			testPostgres(t, version)
+		})
 	}
 	t.Run("time travel", func(t *testing.T) { s.testTimeTravel(t, current) })
 	t.Run("Spark", s.testSpark)

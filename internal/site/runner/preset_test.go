@@ -159,6 +159,9 @@ func TestPresets(t *testing.T) {
 	for _, jailed := range []bool{true, false} {
 		for _, preset := range Presets() {
 			t.Run(fmt.Sprintf("%s, jailed %t", preset, jailed), func(t *testing.T) {
+				if !jailed {
+					engines.Long(t)
+				}
 				dir, repo := standIns(t), engines.GitRepository(t)
 				o := RepoOptions{Path: repo, Preset: preset, OwnHome: true, Check: "! grep -q broken new.md"}
 				if jailed {

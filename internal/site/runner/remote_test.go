@@ -30,6 +30,7 @@ func gitServer(t *testing.T, root, authorization string) *httptest.Server {
 // the user against git gets no token: the branch goes to the remote, and comes back from it,
 // without them.
 func TestTokenStaysWithGit(t *testing.T) {
+	engines.Long(t)
 	const token = "s3cret-token-of-the-tests"
 	basic := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
 	repo := engines.GitRepository(t)
