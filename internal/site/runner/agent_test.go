@@ -195,27 +195,36 @@ func TestOtherAgent(t *testing.T) {
 func TestCheckTries(t *testing.T) {
 	const script = `cat >~/prompt$(ls ~ | grep -c prompt); echo "$*" >>~/arguments; n=$(cat ~/n); n=$((n+1)); echo $n >~/n
 		case $n in $STOP) ;; *) echo $n >>new.md;; esac
-		echo '{"type":"result","subtype":"success","session_id":"one","total_cost_usd":'$n'}'`
+		case $n in $BUSY) limit='"is_error":true,"result":"busy","api_error_status":529,';; esac
+		echo '{"type":"result","subtype":"success",'$limit'"session_id":"one","total_cost_usd":'$n'}'`
 	for _, tc := range []struct {
-		check, stop string
+		check, stop string // stop, busy: the run that changes nothing, that meets a limit
+		busy        string
 		tries       int
 		want        string // of new.md; empty = it fails
 		runs        int
 	}{
-		{"touch left.tmp; grep 3 new.md || { echo line three is missing; exit 1; }", "-", 2, "1\n2\n3", 3},
-		{"grep 1 new.md", "-", 2, "1", 1},
-		{"echo no; exit 1", "-", 2, "", 3},
-		{"echo no; exit 1", "-", 0, "", 1},
-		{"echo no; exit 1", "2", 2, "", 2}, // the agent changes nothing
+		{"touch left.tmp; grep 3 new.md || { echo line three is missing; exit 1; }", "-", "-", 2, "1\n2\n3", 3},
+		{"grep 1 new.md", "-", "-", 2, "1", 1},
+		{"grep 1 new.md", "-", "1", 2, "1", 1},
+		{"echo no; exit 1", "-", "-", 2, "", 3},
+		{"echo no; exit 1", "-", "-", 0, "", 1},
+		{"echo no; exit 1", "2", "-", 2, "", 2},
+		{"echo no; exit 1", "-", "1", 2, "", 1},
+		{"echo no; exit 1", "2", "2", 2, "", 2},
 	} {
 		agent(t, script)
 		t.Setenv("STOP", tc.stop)
+		t.Setenv("BUSY", tc.busy)
 		repo := engines.GitRepository(t)
 		r := openRepo(t, RepoOptions{Path: repo, Preset: "claude", OwnHome: true, Check: tc.check, CheckTries: tc.tries,
-			Env: []Variable{{Name: "STOP", Value: tc.stop, Plain: true}}})
+			Env: []Variable{{Name: "STOP", Value: tc.stop, Plain: true}, {Name: "BUSY", Value: tc.busy, Plain: true}}})
 		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "Write\n"})
 		if (err == nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), "check: exit status 1: no") {
 			t.Errorf("%s: %v, output %q", tc.check, err, result.Output)
+		}
+		if busy := err != nil && tc.busy != "-"; busy != errors.Is(err, errLimit) || busy != (result.Retries == maxRetries) {
+			t.Errorf("%s, busy %s: %v, %d retries", tc.check, tc.busy, err, result.Retries)
 		}
 		if tc.want != "" {
 			head := result.Change.Head

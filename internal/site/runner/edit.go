@@ -89,7 +89,8 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 		}
 		switch {
 		case taken == "" && failed != nil: // the agent has no answer to the check
-			return result, failed
+			result.Retries = retries(ended)
+			return result, withEnd(failed, ended)
 		case taken == "":
 			if result.Retries = retries(ended); ended == nil && len(submodules) > 0 {
 				ended = fmt.Errorf("changed only submodules (%s), which are other repositories; change them there",
@@ -111,7 +112,7 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 		if result.Output = output; ended != nil || try >= r.options.CheckTries || left <= 0 || instead ||
 			result.Report == nil || result.Report.Session == nil || errors.Is(err, errDisk) || ctx.Err() != nil {
 			result.Retries = retries(ended)
-			return result, failed
+			return result, withEnd(failed, ended)
 		}
 		// No branch has this commit: the agent goes on with it, without what the check left behind.
 		if start, err = r.publish(ctx, w, message, c.Head, tree); err == nil {
@@ -207,6 +208,14 @@ func retries(ended error) int {
 		return fewRetries
 	}
 	return 0
+}
+
+// withEnd adds how the agent ended to the error of the check.
+func withEnd(failed, ended error) error {
+	if ended == nil {
+		return failed
+	}
+	return fmt.Errorf("%w; %w", failed, ended)
 }
 
 // finish moves the branch from tip to the result, in one step, and adds the messages of its commits.
