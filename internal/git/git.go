@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// Timeout is for one git command, a push included.
-	Timeout = 2 * time.Minute
+	// Timeout is for one git command, longTimeout for one whose work grows with the history.
+	Timeout     = 2 * time.Minute
+	longTimeout = 30 * time.Minute
 	// Grace is the time that git has to remove its lock files when it is stopped.
 	Grace = 5 * time.Second
 	// MaxMessage is the maximum length of git's messages in an error.
@@ -45,6 +46,7 @@ var settings = []string{
 	"-c", "core.packedRefsTimeout=5000",
 	"-c", "core.fsync=committed", // after a power cut the commits are there that the journal names; git 2.36
 	"-c", "protocol.version=2",
+	"-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=120", // a remote that stands still
 	"-c", "maintenance.auto=false",
 	"-c", "advice.addEmbeddedRepo=false",
 	"--no-pager", "--literal-pathspecs",
@@ -106,7 +108,8 @@ func (g Client) Stream(ctx context.Context, out io.Writer, stdin string, args ..
 
 // Pipe runs git from in to out.
 func (g Client) Pipe(ctx context.Context, out io.Writer, in io.Reader, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	command, timeout := commandOf(args)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, g.Program, slices.Concat(settings, args)...)
 	messages := &Tail{Max: MaxMessage}
@@ -123,10 +126,23 @@ func (g Client) Pipe(ctx context.Context, out io.Writer, in io.Reader, args ...s
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
-	if len(args) > 2 && args[0] == "-c" {
-		args = args[2:]
+	return Error{err, analytics.RedactUsers(strings.TrimSpace(messages.String())), command}
+}
+
+// commandOf returns the command after its options, and its timeout.
+func commandOf(args []string) (command string, timeout time.Duration) {
+	for i := 0; i < len(args) && command == ""; i++ {
+		if args[i] == "-c" {
+			i++ // its value
+		} else if !strings.HasPrefix(args[i], "-") {
+			command = args[i]
+		}
 	}
-	return Error{err, analytics.RedactUsers(strings.TrimSpace(messages.String())), args[0]}
+	switch command {
+	case "fetch", "push", "log":
+		return command, longTimeout
+	}
+	return command, Timeout
 }
 
 // AuthorName and AuthorEmail are the author and the committer of every commit that docgauge makes.

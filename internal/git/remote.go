@@ -120,7 +120,7 @@ func (r Remote) DefaultBranch(ctx context.Context, remote string) (branch string
 var (
 	passing = regexp.MustCompile(`(?i)could ?n[o']t (resolve|connect)|connection (was )?(refused|reset|closed)|` +
 		`failed to connect|timed out|temporary failure|broken pipe|early eof|empty reply|(recv|send) failure|` +
-		`unexpected disconnect|hung up unexpectedly|was not closed cleanly|bytes remaining to read|` +
+		`operation too slow|unexpected disconnect|hung up unexpectedly|was not closed cleanly|bytes remaining to read|` +
 		`(SSL|TLS|GnuTLS).*(EOF|terminated)|network is unreachable|no route to host`)
 	status = regexp.MustCompile(`returned error: ([0-9]{3})|HTTP ([0-9]{3})`)
 	// raced is what a server says to a push that another one, which may be ours without its answer, has overtaken.
@@ -147,5 +147,5 @@ func Again(err error, n int) (time.Duration, bool) {
 	case code != "":
 		return 0, code == "408" || code == "429" || code[0] == '5'
 	}
-	return 0, errors.Is(failed, context.DeadlineExceeded) || passing.MatchString(failed.Message)
+	return 0, errors.Is(failed, context.DeadlineExceeded) && n == 1 || passing.MatchString(failed.Message)
 }

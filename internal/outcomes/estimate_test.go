@@ -294,6 +294,17 @@ func TestMode(t *testing.T) {
 	if late := got[1].Effects[0]; !strings.Contains(late.Reason, "another mode") {
 		t.Errorf("%+v", brief(late))
 	}
+
+	// Without a day before the merge, there is no other mode.
+	s = newSite()
+	s.window = func(rev *analytics.Revision) bool {
+		rev.Humans = analytics.Claimed
+		return rev.From > merged
+	}
+	e := outcomesOf(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
+	if e.DaysAfter != 28 || e.Verdict != view.NotEnoughData || strings.Contains(e.Reason, "mode") {
+		t.Errorf("no day before the merge: %+v", brief(e))
+	}
 }
 
 // TestDamagedWindow: it counts as missing, and its error is returned.

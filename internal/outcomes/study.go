@@ -78,7 +78,8 @@ type study struct {
 	earlier map[string]bool
 	// untouched has the pages that no merge touched near this one, sorted.
 	untouched []string
-	// humans is the mode by which people were counted before the merge: people counted by another one are others.
+	// humans is the mode by which people were counted before the merge, or else first after it: people counted by another
+	// one are others.
 	humans analytics.Humans
 	// known has the comparisons made so far: touched pages with the same days share one.
 	known map[comparisonKey]*comparison
@@ -125,10 +126,10 @@ func newStudy(p *panel, m view.Merge, all []view.Merge) *study {
 		}
 	}
 	slices.Sort(s.untouched)
-	for i := m.Date() - p.first; i >= 0; i-- {
-		if p.usable[i] {
-			s.humans = p.humans[i]
-			break
+	counted := false
+	for i, usable := range p.usable {
+		if usable && (!counted || i <= int(m.Date()-p.first)) {
+			s.humans, counted = p.humans[i], true
 		}
 	}
 	return s

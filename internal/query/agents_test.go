@@ -438,11 +438,11 @@ func TestMissed(t *testing.T) {
 	if all, err := query.Missed(t.Context(), s, daily.Selection, 1); err != nil || len(all[0].Misses) != 1 {
 		t.Errorf("the newest window alone: %+v, %v", all, err)
 	}
-	for to := range 2 {
+	for to := range 3 {
 		putAgents(t, s, windowOf("prj_a", "2d", to, to+2), site, agentRow("/old", "GPTBot", "neither", false, 3))
 	}
-	all, err = query.Missed(t.Context(), s, query.Selection{Granularity: "2d"}, 2)
-	if err != nil || len(all[0].Misses) != 1 || all[0].Misses[0].Requests != 6 || all[0].From != day+1 {
+	all, err = query.Missed(t.Context(), s, query.Selection{Granularity: "2d"}, 3)
+	if err != nil || len(all[0].Misses) != 1 || all[0].Misses[0].Requests != 12 || all[0].From != day {
 		t.Errorf("windows that overlap: %+v, %v", all, err)
 	}
 }

@@ -27,7 +27,12 @@ type MissedPaths struct {
 // MissedWindows is the number of windows in which missed paths are looked for, unless another one is asked for.
 const MissedWindows = 28
 
-// Missed returns the missed paths of the last windows of each project; of windows that overlap only of the last. What
+// Overlaps reports whether a window overlaps the last of others, which are newer.
+func Overlaps(newer []analytics.Revision, w analytics.Window) bool {
+	return len(newer) > 0 && w.To > newer[len(newer)-1].From
+}
+
+// Missed returns the missed paths of the last windows of each project, without those that overlap a newer one. What
 // could be read comes with the error of what could not.
 func Missed(ctx context.Context, from sinks.Sink, s Selection, last int) ([]MissedPaths, error) {
 	s.report = analytics.AgentsReport
@@ -37,12 +42,14 @@ func Missed(ctx context.Context, from sinks.Sink, s Selection, last int) ([]Miss
 	}
 	return ofEach(all, func(of series) ([]MissedPaths, error) {
 		var windows []analytics.Revision
-		for _, w := range slices.SortedFunc(maps.Keys(of.windows), func(a, b analytics.Window) int {
+		for i, w := range slices.SortedFunc(maps.Keys(of.windows), func(a, b analytics.Window) int {
 			return int(b.From - a.From)
 		}) {
-			if read := of.windows[w]; len(windows) == last || len(windows) == 1 && s.Granularity.RollingDays() > 0 {
+			if i == last {
 				break
-			} else if read.err != nil {
+			} else if Overlaps(windows, w) {
+				continue
+			} else if read := of.windows[w]; read.err != nil {
 				return nil, read.err
 			} else {
 				windows = append(windows, read.rev)

@@ -78,7 +78,7 @@ func logArguments(commit string) []string {
 
 func pageSpecs() (specs []string) {
 	for _, extension := range analytics.PageExtensions {
-		specs = append(specs, "*"+extension)
+		specs = append(specs, ":(top)*"+extension) // Dir may be below the top
 	}
 	return specs
 }

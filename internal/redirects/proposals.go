@@ -248,7 +248,7 @@ func learnPatterns(rules []Rule) (out []pattern) {
 		}
 		p.n = n
 		for _, r := range rules {
-			if rest, ok := below(r.From, p.from); ok && r.literal() && analytics.FoldPage(r.To) != p.to+"/"+rest {
+			if rest, ok := strings.CutPrefix(r.From, p.from+"/"); ok && r.literal() && analytics.FoldPage(r.To) != p.to+"/"+rest {
 				p.against++
 			}
 		}
@@ -286,7 +286,7 @@ func (g *guide) propose(missed string) (target string, grade Grade, reason strin
 		}
 	}
 	for _, p := range g.patterns {
-		rest, ok := below(folded, p.from)
+		rest, ok := strings.CutPrefix(folded, p.from+"/")
 		if page := g.pages[p.to+"/"+rest]; ok && rest != "" && page != "" && p.against*10 <= p.n {
 			grade = Sure
 			if p.against > 0 || was {

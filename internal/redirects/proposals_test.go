@@ -55,6 +55,7 @@ func TestPropose(t *testing.T) {
 	for _, name := range []string{"alpha", "beta", "gamma"} {
 		rules = append(rules, redirects.Rule{From: "/legacy/" + name, To: "/new/" + name})
 	}
+	rules = append(rules, redirects.Rule{From: "/legacy", To: "/new"})
 	for _, tc := range []struct{ missed, target, grade, reason string }{
 		{"/guides/setup", "/start/install", "sure", "renamed 2026-11-03"},
 		{"/old/setup", "/start/install", "sure", "website/old/setup.md is docs/start/install.mdx"}, // a chain, another root
@@ -88,6 +89,22 @@ func TestPropose(t *testing.T) {
 			t.Errorf("%s: %s %q (%s), want %s %q (%s)", tc.missed, got.Grade, got.Target, got.Reason,
 				tc.grade, tc.target, tc.reason)
 		}
+	}
+}
+
+// TestRootPattern: the top of the site is a folder, too, from which pages went to another one.
+func TestRootPattern(t *testing.T) {
+	site := redirects.Site{Pages: []string{"/docs/alpha", "/docs/beta", "/docs/gamma", "/docs/delta", "/docs/api/delta"}}
+	for _, name := range []string{"alpha", "beta", "gamma"} {
+		site.Rules = append(site.Rules, redirects.Rule{From: "/" + name, To: "/docs/" + name})
+	}
+	got := redirects.Propose([]view.MissedPath{{Path: "/delta"}}, site)[0]
+	if got.Target != "/docs/delta" || got.Grade != redirects.Sure {
+		t.Errorf("%+v", got)
+	}
+	site.Rules = append(site.Rules, redirects.Rule{From: "/epsilon", To: "/blog/epsilon"})
+	if got := redirects.Propose([]view.MissedPath{{Path: "/delta"}}, site)[0]; got.Grade == redirects.Sure {
+		t.Errorf("where a rule says otherwise: %+v", got)
 	}
 }
 

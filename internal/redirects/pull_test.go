@@ -308,3 +308,21 @@ func TestBegan(t *testing.T) {
 		t.Errorf("%v, want %v", got, want[:3])
 	}
 }
+
+// TestReadRepository: the history is the whole repository's, also from a directory in it.
+func TestReadRepository(t *testing.T) {
+	clone := engines.GitRepository(t)
+	engines.Git(t, clone, "mv", "readme.md", "about.md")
+	engines.Git(t, clone, "commit", "--quiet", "-m", "renamed")
+	below := filepath.Join(clone, "site")
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{clone, below} {
+		h, complete, err := redirects.ReadRepository(t.Context(), git.Client{Program: "git", Dir: dir, Env: os.Environ()},
+			"HEAD")
+		if err != nil || !complete || !slices.Equal(h.Files, []string{"about.md"}) || h.Former["readme.md"].File != "about.md" {
+			t.Errorf("%s: %+v, complete %t, %v", dir, h, complete, err)
+		}
+	}
+}

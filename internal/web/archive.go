@@ -111,7 +111,7 @@ func missedBy(ctx context.Context, from sinks.Sink, p view.Project, n int) (*mis
 	var windows []analytics.Revision
 	for _, c := range slices.Backward(g.Cells) {
 		if c.Revision != nil && !c.Revision.TotalsOnly() && c.To > g.Newest.To-query.MissedWindows &&
-			(len(windows) == 0 || c.To <= windows[len(windows)-1].From) {
+			!query.Overlaps(windows, c.Window) {
 			windows = append(windows, *c.Revision)
 		}
 	}

@@ -286,6 +286,28 @@ func TestTreeAgain(t *testing.T) {
 	}
 }
 
+// TestTreeOfAnother: a site whose directory lacks days of the tree changes nothing of them.
+func TestTreeOfAnother(t *testing.T) {
+	s := newTreeSite(t)
+	s.both()
+	before := s.present()
+	dir := filepath.Join(t.TempDir(), "site")
+	t.Setenv("DOCGAUGE_SITE_DIR", dir)
+	store, err := facts.Open(dir)
+	s.ok(err)
+	s.store = store
+	for _, has := range []string{"nothing", "one of its days"} {
+		if err := s.export(s.first+90, s.first+91); err == nil || !strings.Contains(err.Error(), "another site's") {
+			t.Errorf("%s: %v", has, err)
+		}
+		if diff := gocmp.Diff(before, s.present()); diff != "" {
+			t.Errorf("%s (-before +now): %s", has, diff)
+		}
+		s.add(s.first)
+	}
+	s.ok(store.Close())
+}
+
 // failing is a store of which only so many changes succeed.
 type failing struct {
 	filestore.Store
