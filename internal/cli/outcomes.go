@@ -149,7 +149,7 @@ func printOutcomes(w io.Writer, all view.Outcomes, words render.Wording, now tim
 			from = words.Names.Of(r.Project) + ": " + from
 		}
 		text.Line(2, "%s -> %s, redirected since %s%s", from, r.Target, format.DateSpan(r.Since, r.Since, now.UTC().Year()),
-			view.Outcome{Merge: view.Merge{At: r.Since}, Effects: r.Effects, Final: r.Final}.Wait())
+			r.Wait())
 		text.Line(2, "  %s", r.MissedText())
 		if err := outcomeTable(r.Effects).Print(w); err != nil {
 			return err

@@ -49,8 +49,8 @@ windows of the report agents, and uses no language model.
 
 sure     a page was renamed (git knows, with --repo), other redirects lead from
          the same folder to the same folder, or only the spelling differs
-likely   one page has the words or the name, or the version differs: a
-         person should look
+likely   one page has the words or the name, or the version or language
+         differs: a person should look
 none     no page is like it, the page was deleted, or scanners ask for it
 
 --repo, or DOCGAUGE_SITE_REPO, is the site's repository: a clone with its
@@ -62,7 +62,8 @@ fetched into DOCGAUGE_STATE_DIR. Without it there are no renames.
 FILE changes, and a second time nothing does. Redirects that would be a loop, a
 chain or never met are refused and listed. --audit lists the rules of FILE that
 are never met (shadowed), lead to no page (dead), to another rule (chained) or
-to themselves (loop).
+to themselves (loop), and the page to which they should lead, if renames or
+other rules show it.
 
 --pull-request does not change FILE here, but adds them to FILE on top of the
 newest commit of DOCGAUGE_SITE_REPO, pushes that as docgauge/redirects-PROJECT,
@@ -445,21 +446,22 @@ func printAudit(w io.Writer, file string, rules int, findings []redirects.Findin
 func findingTable(findings []redirects.Finding) *render.Table {
 	table := render.NewTable(render.Column{Name: "line", Right: true, Optional: true}, render.Column{Name: "problem"},
 		render.Column{Name: "from", Cut: render.CutMiddle}, render.Column{Name: "to", Cut: render.CutMiddle},
+		render.Column{Name: "page", Cut: render.CutMiddle, Optional: true},
 		render.Column{Name: "why", Below: true})
 	for _, f := range findings {
 		line := ""
 		if f.Line > 0 {
 			line = strconv.Itoa(f.Line)
 		}
-		table.Add(line, f.Kind, f.From, f.To, f.Reason)
+		table.Add(line, f.Kind, f.From, f.To, f.Target, f.Reason)
 	}
 	return table
 }
 
 func findingsCSV(w io.Writer, findings []redirects.Finding) error {
-	rows := [][]string{{"line", "from", "to", "kind", "reason"}}
+	rows := [][]string{{"line", "from", "to", "kind", "reason", "target"}}
 	for _, f := range findings {
-		rows = append(rows, []string{strconv.Itoa(f.Line), f.From, f.To, f.Kind, f.Reason})
+		rows = append(rows, []string{strconv.Itoa(f.Line), f.From, f.To, f.Kind, f.Reason, f.Target})
 	}
 	return render.CSV(w, rows)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
@@ -55,7 +54,7 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) error {
 		csvOf(query.AgentRow{}, query.AgentsReport.Table), printAgentList)
 }
 
-// addRedirects adds to misses the rules that began before the last day of their window.
+// addRedirects adds to misses the rules that should have redirected them.
 func (a *Program) addRedirects(all []query.AgentsReport) error {
 	c, err := a.Config(config.NeedNothing)
 	if err != nil {
@@ -63,14 +62,7 @@ func (a *Program) addRedirects(all []query.AgentsReport) error {
 	}
 	rules, err := state.Redirects(c.StateDir)
 	for _, report := range all {
-		for i, m := range report.Misses {
-			at := slices.IndexFunc(rules, func(r journal.Redirect) bool {
-				return r.Project == report.Project && r.Path == m.Path && analytics.DateOf(r.Since) < report.To-1
-			})
-			if at >= 0 {
-				report.Misses[i].Redirect = &rules[at]
-			}
-		}
+		view.AddRedirects(report.Misses, report.Project, report.Window, rules)
 	}
 	return err
 }

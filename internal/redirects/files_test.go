@@ -243,24 +243,39 @@ func TestInjection(t *testing.T) {
 func TestAudit(t *testing.T) {
 	for format, text := range map[redirects.Format]string{
 		"netlify": "/a/* /b/:splat\n/a/x /page\n/c /gone\n/d /e\n/e /page#part\n" +
-			"/f /F\n/ok https://other.example/x\n/* /index.html 200",
+			"/f /F\n/ok https://other.example/x\n/g /moved\n/h /g\n/own /moved-too/\n/i /i2\n/i2 /i\n/* /index.html 200",
 		"vercel": `{"redirects":[{"source":"/a/:p*","destination":"/b/:p*"},
 {"source":"/a/x","destination":"/page"},
 {"source":"/c","destination":"/gone"},
 {"source":"/d","destination":"/e"},
 {"source":"/e","destination":"/page#part"},
 {"source":"/f","destination":"/F"},
-{"source":"/ok","destination":"https://other.example/x"}]}`,
+{"source":"/ok","destination":"https://other.example/x"},
+{"source":"/g","destination":"/moved"},
+{"source":"/h","destination":"/g"},
+{"source":"/own","destination":"/moved-too/"},
+{"source":"/i","destination":"/i2"},
+{"source":"/i2","destination":"/i"}]}`,
 	} {
 		f, err := redirects.Parse(format, text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, finding := range f.Audit(redirects.Site{Pages: []string{"/page", "/"}}) {
-			got = append(got, fmt.Sprint(finding.Line, finding.Kind))
+		history, err := redirects.ReadHistory(strings.NewReader("2026-11-03\n\nR090\tdocs/moved.md\tdocs/page.md\n"+
+			"R090\tdocs/moved-too.md\tdocs/own.md\n"), []string{"docs/page.md", "docs/own.md"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if want := []string{"2shadowed", "3dead", "4chained", "6loop"}; !slices.Equal(got, want) {
+		for _, finding := range f.Audit(redirects.Site{Pages: []string{"/page", "/own", "/"}, History: history}) {
+			got = append(got, fmt.Sprint(finding.Line, finding.Kind, finding.Target))
+			if renamed := strings.HasSuffix(finding.Reason, ": renamed 2026-11-03: docs/moved.md is docs/page.md now"); renamed !=
+				(finding.To == "/moved") {
+				t.Errorf("%s: %+v", format, finding)
+			}
+		}
+		if want := []string{"2shadowed", "3dead", "4chained/page", "6loop", "8dead/page", "9chained/page", "10dead", "11chained",
+			"12chained"}; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", format, got, want)
 		}
 	}

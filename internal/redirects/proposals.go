@@ -113,6 +113,27 @@ func unversioned(p string) (bare string, named []string) {
 	return cmp.Or(strings.Join(parts, "/"), "/"), named
 }
 
+// locales are the names of folders that hold a translation.
+var locales = regexp.MustCompile(`^(?:ar|bn|cs|da|de|el|en|es|fa|fi|fr|he|hi|hu|id|it|ja|ko|nl|pl|pt|ro|ru|sv|th|tr|uk|vi|zh)` +
+	`(?:[-_][A-Za-z]{2,4})?$`)
+
+// unlocalized returns a path without the first folder that names a language, and that name.
+func unlocalized(p string) (rest, locale string) {
+	parts := strings.Split(p, "/")
+	i := slices.IndexFunc(parts[:len(parts)-1], locales.MatchString)
+	if i < 0 {
+		return p, ""
+	}
+	return strings.Join(slices.Delete(slices.Clone(parts), i, i+1), "/"), parts[i]
+}
+
+// plain returns the spelling of a path without versions and language: what all forms of a page have in common.
+func plain(p string) string {
+	bare, _ := unversioned(p)
+	rest, _ := unlocalized(bare)
+	return rest
+}
+
 // newer orders the versions of a page, the one to send readers to first: without a version, latest, the highest
 // number, what is not published yet.
 func newer(a, b string) int {
@@ -151,6 +172,7 @@ type guide struct {
 	roots      []root
 	patterns   []pattern
 	twins      map[string][]string // the versions of a page, by its path without a version
+	forms      map[string][]string // the versions and translations of a page, by its plain path
 	near       *similar.Index
 }
 
@@ -190,7 +212,7 @@ func SureRules(proposals []Proposal) (rules []Rule) {
 
 func newGuide(site Site) *guide {
 	g := &guide{pages: map[string]string{}, repository: map[string]bool{}, spelled: map[string][]string{},
-		named: map[string][]string{}, twins: map[string][]string{}, former: map[string]Former{}, files: map[string]string{}}
+		named: map[string][]string{}, twins: map[string][]string{}, forms: map[string][]string{}, former: map[string]Former{}, files: map[string]string{}}
 	for _, page := range site.Pages {
 		g.pages[analytics.FoldPage(page)] = page
 	}
@@ -213,6 +235,7 @@ func newGuide(site Site) *guide {
 		bare, _ := unversioned(page)
 		g.named[path.Base(bare)] = append(g.named[path.Base(bare)], page)
 		g.twins[bare] = append(g.twins[bare], page)
+		g.forms[plain(page)] = append(g.forms[plain(page)], page)
 	}
 	g.near = similar.New(slices.Sorted(maps.Values(g.pages)))
 	g.patterns = learnPatterns(site.Rules)
@@ -252,7 +275,9 @@ func learnPatterns(rules []Rule) (out []pattern) {
 				p.against++
 			}
 		}
-		out = append(out, p)
+		if p.against*10 <= p.n {
+			out = append(out, p)
+		}
 	}
 	slices.SortFunc(out, func(a, b pattern) int {
 		return cmp.Or(len(b.from)-len(a.from), b.n-a.n, strings.Compare(a.from+a.to, b.from+b.to))
@@ -270,6 +295,15 @@ func (g *guide) propose(missed string) (target string, grade Grade, reason strin
 	case folded == "/" || g.pages[folded] != "":
 		return "", None, "it is a page now"
 	}
+	if target, grade, reason = g.known(folded); grade == None {
+		return g.guess(folded, cmp.Or(reason, "no page is like it"))
+	}
+	return target, grade, reason
+}
+
+// known returns the page that renames, redirects or the spelling name for a path. Without one, the reason may say what
+// became of its page.
+func (g *guide) known(folded string) (target string, grade Grade, reason string) {
 	former, was := g.former[folded]
 	if was && former.File != "" {
 		if page := g.pageOf(former.File); page != "" {
@@ -287,7 +321,7 @@ func (g *guide) propose(missed string) (target string, grade Grade, reason strin
 	}
 	for _, p := range g.patterns {
 		rest, ok := strings.CutPrefix(folded, p.from+"/")
-		if page := g.pages[p.to+"/"+rest]; ok && rest != "" && page != "" && p.against*10 <= p.n {
+		if page := g.pages[p.to+"/"+rest]; ok && rest != "" && page != "" {
 			grade = Sure
 			if p.against > 0 || was {
 				grade = Likely
@@ -304,7 +338,7 @@ func (g *guide) propose(missed string) (target string, grade Grade, reason strin
 	if was {
 		reason = "its page was deleted " + former.Day
 	}
-	return g.guess(folded, cmp.Or(reason, "no page is like it"))
+	return "", None, reason
 }
 
 // guess proposes the page that is most like a path, if one is.
@@ -313,19 +347,62 @@ func (g *guide) guess(folded, reason string) (string, Grade, string) {
 	if all := g.twins[bare]; len(all) > 0 && bare != "/" {
 		return slices.MinFunc(all, newer), Likely, "the path of this page but for the version"
 	}
-	near := g.near.Near(folded)
-	if same := g.named[path.Base(bare)]; len(same) > 0 && len(near) > 0 && slices.Contains(same, near[0].Path) {
-		if page, several := g.current(near[0].Path, folded); len(same) == 1 || several && g.versionsOf(page) == len(same) {
-			return page, Likely, "the only page with this name"
-		}
+	if page, reason := g.translated(folded); page != "" {
+		return page, Likely, reason
 	}
-	next := slices.IndexFunc(near, func(m similar.Match) bool { return !sameBare(m.Path, near[0].Path) })
+	near := g.near.Near(folded)
+	other := func(p string) bool { return plain(p) != plain(near[0].Path) }
+	if same := g.named[path.Base(bare)]; len(near) > 0 && slices.Contains(same, near[0].Path) &&
+		!slices.ContainsFunc(same, other) {
+		page, _ := g.current(near[0].Path, folded)
+		return page, Likely, "the only page with this name"
+	}
+	next := slices.IndexFunc(near, func(m similar.Match) bool { return other(m.Path) })
 	if len(near) > 0 && near[0].Likeness >= leastLikeness &&
 		(next < 0 || near[0].Likeness-near[next].Likeness >= clearly) {
 		page, _ := g.current(near[0].Path, folded)
 		return page, Likely, fmt.Sprintf("words in common (%.2f of 1)", near[0].Likeness)
 	}
 	return "", None, reason
+}
+
+// translated proposes the page of a path in another language, or in its own language the page to which another language
+// leads; empty if there is none.
+func (g *guide) translated(folded string) (page, reason string) {
+	if all := g.forms[plain(folded)]; len(all) > 0 && plain(folded) != "/" {
+		return slices.MinFunc(all, func(a, b string) int { return cmp.Or(foreign(a)-foreign(b), newer(a, b)) }),
+			"the path of this page but for the language"
+	}
+	rest, locale := unlocalized(folded)
+	if locale == "" {
+		return "", ""
+	}
+	for _, p := range g.patterns {
+		_, of := unlocalized(p.from + "/")
+		as := strings.NewReplacer("/"+of+"/", "/"+locale+"/")
+		rest, ok := below(folded, strings.TrimSuffix(as.Replace(p.from+"/"), "/"))
+		if page := g.pages[as.Replace(p.to+"/"+rest)]; ok && page != "" {
+			return page, fmt.Sprintf("%d redirects lead from %s/ to %s/", p.n, p.from, p.to)
+		}
+	}
+	page, _, reason = g.known(rest)
+	for _, form := range g.forms[plain(page)] {
+		if _, own := unlocalized(form); own == locale {
+			page = form
+		}
+	}
+	return page, reason + ", in another language"
+}
+
+// foreign orders the languages of a page, the one for readers without a language first.
+func foreign(p string) int {
+	switch _, locale := unlocalized(spelling(p)); {
+	case locale == "":
+		return 0
+	case strings.HasPrefix(locale, "en"):
+		return 1
+	}
+	return 2
 }
 
 // digits returns the digits of a path.
@@ -336,17 +413,6 @@ func digits(p string) string {
 		}
 		return r
 	}, p)
-}
-
-func sameBare(a, b string) bool {
-	bare, _ := unversioned(a)
-	other, _ := unversioned(b)
-	return bare == other
-}
-
-func (g *guide) versionsOf(page string) int {
-	bare, _ := unversioned(page)
-	return len(g.twins[bare])
 }
 
 // current returns the version of a page that readers of a path are to be sent to; several reports whether there is a

@@ -44,7 +44,8 @@ var files = []string{"docs/start/install.mdx", "docs/start/first.md", "docs/star
 
 var pages = []string{"/", "/start/install", "/start/first", "/start/numbered", "/remade", "/api/keys",
 	"/api/users", "/intro", "/v3/limits", "/v1/limits", "/swap-a", "/swap-b", "/guides/Rate_Limits",
-	"/new/alpha", "/new/beta", "/new/gamma", "/new/delta", "/tutorials/webhooks"}
+	"/new/alpha", "/new/beta", "/new/gamma", "/new/delta", "/tutorials/webhooks", "/fr/neuf/delta", "/de/neuf/delta",
+	"/fr/start/install", "/en/glossary", "/de/glossary", "/zh-cn/faq/errors", "/ja/faq/errors"}
 
 func TestPropose(t *testing.T) {
 	history, err := redirects.ReadHistory(strings.NewReader(log), files)
@@ -53,9 +54,12 @@ func TestPropose(t *testing.T) {
 	}
 	var rules []redirects.Rule
 	for _, name := range []string{"alpha", "beta", "gamma"} {
-		rules = append(rules, redirects.Rule{From: "/legacy/" + name, To: "/new/" + name})
+		rules = append(rules, redirects.Rule{From: "/legacy/" + name, To: "/new/" + name},
+			redirects.Rule{From: "/fr/vieux/" + name, To: "/fr/neuf/" + name},
+			redirects.Rule{From: "/mixed/" + name, To: "/new/" + name})
 	}
 	rules = append(rules, redirects.Rule{From: "/legacy", To: "/new"})
+	rules = append(rules, redirects.Rule{From: "/mixed/zeta", To: "/start/first"})
 	for _, tc := range []struct{ missed, target, grade, reason string }{
 		{"/guides/setup", "/start/install", "sure", "renamed 2026-11-03"},
 		{"/old/setup", "/start/install", "sure", "website/old/setup.md is docs/start/install.mdx"}, // a chain, another root
@@ -77,9 +81,26 @@ func TestPropose(t *testing.T) {
 		{"/guides/rate-limits", "/guides/Rate_Limits", "sure", "spelled differently"},
 		{"/guides/2-rate-limits", "/guides/Rate_Limits", "likely", "spelled differently"},
 		{"/legacy/delta", "/new/delta", "sure", "3 redirects lead from /legacy/"},
+		{"/mixed/delta", "", "none", ""}, // another redirect leads elsewhere
 		{"/legacy/epsilon", "", "none", ""},
 		{"/docs/webhooks", "/tutorials/webhooks", "likely", "only page with this name"},
 		{"/tutorial/webhook", "/tutorials/webhooks", "likely", "words in common"},
+		{"/fr/remade", "/remade", "likely", "but for the language"},
+		{"/glossary", "/en/glossary", "likely", "but for the language"},
+		{"/docs/v2/fr/limits", "", "none", ""},
+		{"/v4/de/limits", "/v3/limits", "likely", "but for the language"},
+		{"/fr/guides/setup", "/fr/start/install", "likely", "renamed 2026-11-03: docs/guides/setup.mdx"},
+		{"/fr/rewritten", "/start/first", "likely", "55 % alike, in another language"},
+		{"/pt-br/guides/setup", "/start/install", "likely", "in another language"},
+		{"/pt_BR/legacy/delta", "/new/delta", "likely", "3 redirects lead from /legacy/"},
+		{"/fr/vieux/delta", "/fr/neuf/delta", "sure", "3 redirects lead from /fr/vieux/"},
+		{"/de/vieux/delta", "/de/neuf/delta", "likely", "3 redirects lead from /fr/vieux/"},
+		{"/es/vieux/delta", "", "none", ""},
+		{"/ja/help/errors", "/ja/faq/errors", "likely", "only page with this name"},
+		{"/fr/gone", "", "none", ""},
+		{"/fr/ruby", "", "none", ""},
+		{"/fr/.env", "", "none", ""},
+		{"/fr", "", "none", ""},
 		{"/zebra/crossing", "", "none", "no page is like it"},
 		{"/INTRO", "", "none", "cannot be the target"}, // where case is ignored it would be a loop
 	} {

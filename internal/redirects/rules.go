@@ -26,6 +26,13 @@ type Rule struct {
 
 func (r Rule) literal() bool { return r.matches == nil && !r.unread && !r.only }
 
+// target returns the path of the rule's target.
+func (r Rule) target() string {
+	target, _, _ := strings.Cut(r.To, "#")
+	target, _, _ = strings.Cut(target, "?")
+	return target
+}
+
 // same is the form of a path under which hosts may look for a rule: some ignore case, most a slash at the end.
 func same(p string) string { return cmp.Or(strings.TrimSuffix(strings.ToLower(p), "/"), "/") }
 
@@ -83,6 +90,8 @@ type Finding struct {
 	To     string `json:"to"`
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
+	// Target is the page to which a chained or dead rule should lead; empty: it is not known.
+	Target string `json:"target,omitempty"`
 }
 
 // find returns the first rule that answers a path. A map of nginx asks its names before its patterns.
@@ -164,13 +173,13 @@ func (f *File) namesFirst() bool { return f.format == "nginx" }
 // Audit lists the rules that are never met, lead to no page, or lead to another rule. Without any page of the site,
 // targets are not judged.
 func (f *File) Audit(site Site) (out []Finding) {
-	there := map[string]bool{}
-	for page := range newGuide(site).pages {
+	g, there := newGuide(site), map[string]bool{}
+	for page := range g.pages {
 		there[same(page)] = true
 	}
 	for i, r := range f.Rules {
 		add := func(kind, reason string, args ...any) {
-			out = append(out, Finding{r.Line, r.From, r.To, kind, fmt.Sprintf(reason, args...)})
+			out = append(out, Finding{Line: r.Line, From: r.From, To: r.To, Kind: kind, Reason: fmt.Sprintf(reason, args...)})
 		}
 		if r.unread {
 			add("unread", "docgauge cannot read this pattern")
@@ -186,8 +195,8 @@ func (f *File) Audit(site Site) (out []Finding) {
 				continue
 			}
 		}
-		target, _, _ := strings.Cut(r.To, "#")
-		if target, _, _ = strings.Cut(target, "?"); !WellFormed(target) {
+		target := r.target()
+		if !WellFormed(target) {
 			continue // another site, or made from a pattern
 		}
 		o, ok := find(f.Rules, target, f.namesFirst())
@@ -196,11 +205,34 @@ func (f *File) Audit(site Site) (out []Finding) {
 			add("loop", "it leads to itself")
 		case ok && !o.everything():
 			add("chained", "the rule %s in line %d redirects its target to %s", o.From, o.Line, o.To)
+			out[len(out)-1].Target, _ = f.end(r, target, g, there)
 		case len(there) > 0 && !there[same(analytics.FoldPage(target))]:
-			add("dead", "no page with the path of its target is known")
+			page, why := f.end(r, target, g, there)
+			add("dead", "no page with the path of its target is known%s", why)
+			out[len(out)-1].Target = page
 		}
 	}
 	return out
+}
+
+// end returns the page at which a rule with the target should end, after all rules and renames; empty if it is not known.
+func (f *File) end(r Rule, target string, g *guide, there map[string]bool) (page, why string) {
+	for range f.Rules {
+		next, ok := find(f.Rules, target, f.namesFirst())
+		if !ok || next.everything() || !next.literal() || !WellFormed(next.target()) {
+			break
+		}
+		target = next.target()
+	}
+	if page = analytics.FoldPage(target); !there[same(page)] {
+		if page, _, why = g.known(page); why != "" {
+			why = ": " + why
+		}
+	}
+	if !r.literal() || !WellFormed(page) || same(page) == same(r.From) {
+		page = ""
+	}
+	return page, why
 }
 
 // newline returns how the lines of a text end.

@@ -67,6 +67,18 @@ type Miss struct {
 	Redirect *journal.Redirect `json:"redirect,omitempty"`
 }
 
+// AddRedirects adds to the misses of a project in a window the rules that began before its last day.
+func AddRedirects(misses []Miss, project string, w analytics.Window, rules []journal.Redirect) {
+	for i, m := range misses {
+		at := slices.IndexFunc(rules, func(r journal.Redirect) bool {
+			return r.Project == project && r.Path == m.Path && analytics.DateOf(r.Since) < w.To-1
+		})
+		if at >= 0 {
+			misses[i].Redirect = &rules[at]
+		}
+	}
+}
+
 // MissedPath is a path that agents asked for in several windows and that is not there. Its JSON keys are stable.
 type MissedPath struct {
 	Project string `json:"project"`

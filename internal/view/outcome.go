@@ -54,15 +54,26 @@ type Redirect struct {
 	Final   bool     `json:"final"`
 }
 
+// Merge is the change that brought the rule, as a merge that touched the target.
+func (r Redirect) Merge() Merge {
+	return Merge{Project: r.Project, At: r.Since, Pages: []string{r.Target}}
+}
+
+// Wait is [Outcome.Wait] of the redirect.
+func (r Redirect) Wait() string {
+	return Outcome{Merge: r.Merge(), Effects: r.Effects, Final: r.Final}.Wait()
+}
+
 // MissedText says how often the path was missed.
 func (r Redirect) MissedText() string {
-	times := func(n *float64) string {
-		if n == nil {
-			return "an unknown number of"
-		}
-		return fmt.Sprintf("%.1f", *n)
+	before, after := "an unknown number of", "an unknown number"
+	if r.MissedBefore != nil {
+		before = fmt.Sprintf("%.1f", *r.MissedBefore)
 	}
-	return "missed " + times(r.MissedBefore) + " times a day before, " + times(r.MissedAfter) + " since"
+	if r.MissedAfter != nil {
+		after = fmt.Sprintf("%.1f", *r.MissedAfter)
+	}
+	return "missed " + before + " times a day before, " + after + " since"
 }
 
 // Of returns the outcomes of one project.

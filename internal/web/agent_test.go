@@ -11,6 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	windowfile "github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -66,7 +67,10 @@ func agentSite(t *testing.T, weeks int) (*sinktest.Memory, *view.Snapshot) {
 			g.Count()
 		}
 	}
-	return sink, &view.Snapshot{At: monday.Time(), Projects: []view.Project{project}}
+	rule := journal.Redirect{Project: "prj_a", Path: "/docs/guide/start", Target: "/docs/guides/start",
+		Since: (monday - 14).Time()}
+	return sink, &view.Snapshot{At: monday.Time(), Projects: []view.Project{project},
+		Outcomes: view.Outcomes{Redirects: []view.Redirect{{Redirect: rule}}}}
 }
 
 func visitorsOf(n int64) (rows []analytics.Row) {
@@ -131,10 +135,11 @@ func TestAgentPage(t *testing.T) {
 			"28 Sep – 4 Oct 2026 provisional 80 400 100 6 MB",
 			"Pages 26 Oct – 1 Nov 2026, 2 pages Page Requests Change Readers /docs/guides/start 360 120 as Markdown new 180 " +
 				"/ 198 1 MB new 120",
-			"/docs/guide/start nearest page: /docs/guides/start 72 new", "<script>alert(1)</script>\"'&", " no page is near 5 new",
+			"/docs/guide/start nearest page: /docs/guides/start redirected to /docs/guides/start since Mon 19 Oct 2026 72 new", "<script>alert(1)</script>\"'&", " no page is near 5 new",
 			"People from claude 26 Oct – 1 Nov 2026", "claude assistant, people (confirmed) 24 54 1,200 2",
 			"Pages that they came to", "/docs/guides/start claude, assistant, people (confirmed) 12 18",
 		}},
+		{"/agent?agent=GPTBot&at=2026-10-14", 200, []string{"nearest page: /docs/guides/start 28 "}}, // before the rule
 		{"/agent?agent=Claude-User&at=2026-10-14", 200, []string{
 			"Later: 19–25 Oct 2026 Newest", "All agents 12–18 Oct 2026 AI assistant Readers 160 Requests 800"}},
 		{"/agent?agent=Claude-User&at=2026-10-20", 200, []string{"19–25 Oct 2026 AI assistant It did not read the site"}},
@@ -148,7 +153,7 @@ func TestAgentPage(t *testing.T) {
 				"curl program 30 +5 +20.0% 48 curl program, counts as AI 6 +1 +20.0% 12 12 as Markdown " +
 				"AhrefsBot crawler 5,400 +900 +20.0% 5,994 people (confirmed) 4,800 +800 +20.0% 18,000 9 MB " +
 				"people (unconfirmed) 540",
-			"asked by Claude-User 72, GPTBot 42", "google search, people (confirmed) 420"}},
+			"redirected to /docs/guides/start since Mon 19 Oct 2026 asked by Claude-User 72, GPTBot 42", "google search, people (confirmed) 420"}},
 		{"/agent?agent=claude-user", 404, []string{`agent "claude-user" has no row in the week windows asked for. Did you mean Claude-User? Claude-User`}},
 		{"/agent?agent=Nobody", 404, []string{`agent "Nobody" has no row in the week windows asked for; there are`}},
 		{"/agent?at=2026-10-07", 404, []string{"No week with 2026-10-07 has been read. The nearest is 28 Sep – 4 Oct 2026."}},

@@ -12,7 +12,7 @@ import (
 // effectTable is the effects of merges. The template "effects" shows it.
 type effectTable struct {
 	Title        string // for people who do not see it
-	Merged       bool   // rows name their merge
+	Merged       string // the column that names the merge of a row; empty: none does
 	Linked       bool   // pages lead to their numbers
 	Rows         []effectRow
 	More         string // how many are not shown; empty: none

@@ -365,7 +365,7 @@ func TestJobTable(t *testing.T) {
 // TestEffects: unknown numbers are dashes, and the audience AI has its usual name.
 func TestEffects(t *testing.T) {
 	merge := view.Merge{Link: "https://code.example/pull/7", At: time.Date(2026, 10, 5, 23, 0, 0, 0, time.UTC)}
-	page := show(t, "effects", effectTable{Merged: true, Rows: []effectRow{
+	page := show(t, "effects", effectTable{Merged: "Merged", Rows: []effectRow{
 		{Effect: view.Effect{
 			Path: "/a", Audience: analytics.AI, Verdict: view.FewerReaders,
 			Before: 1200.4, Expected: 10, Change: -1, Low: -1, High: 0.06,

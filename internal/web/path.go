@@ -40,10 +40,18 @@ type pathNumbers struct {
 	Charts   []*effectChart // of the newest effects
 	Unjudged []view.Outcome
 	Caution  string // below the effects
+	// Redirects lead to the page, the newest first; so many more are not shown. Redirected has their effects on its
+	// readers; nil: there are none.
+	Redirects     []view.Redirect
+	MoreRedirects int
+	Redirected    *effectTable
 }
 
-// maxPathCharts is how many effects are drawn.
-const maxPathCharts = 6
+// maxPathCharts is how many effects are drawn, and maxPathRedirects how many redirects are listed.
+const (
+	maxPathCharts    = 6
+	maxPathRedirects = 20
+)
 
 // pathWindow is a row of the table.
 type pathWindow struct {
@@ -109,6 +117,7 @@ func (n *pathNumbers) read(ctx context.Context, from sinks.Sink, p *archivePage,
 		}
 	}
 	n.addMerges(p.outcomes)
+	n.addRedirects(p.outcomes)
 	slices.Reverse(n.Windows)
 	return nil
 }
@@ -170,7 +179,7 @@ func (n *pathNumbers) addMerges(all view.Outcomes) {
 			continue
 		}
 		if n.Merges == nil {
-			n.Merges = &effectTable{Title: "Readers of this page after merges, the newest merge first", Merged: true}
+			n.Merges = &effectTable{Title: "Readers of this page after merges, the newest merge first", Merged: "Merged"}
 		}
 		n.Merges.Rows = append(n.Merges.Rows, rows...)
 		if rows == nil || o.Wait() != "" {
@@ -191,6 +200,24 @@ func (n *pathNumbers) addMerges(all view.Outcomes) {
 	if n.Chart != nil {
 		n.Chart.Merged = mark.String()
 	}
+}
+
+// addRedirects lists the redirects that lead to the page. Those of one day have the same effects.
+func (n *pathNumbers) addRedirects(all view.Outcomes) {
+	n.Redirects = slices.DeleteFunc(slices.Clone(all.Redirects), func(r view.Redirect) bool { return r.Target != n.Path })
+	days := map[analytics.Date]bool{}
+	for _, r := range n.Redirects {
+		if day := r.Merge().Date(); len(r.Effects) > 0 && !days[day] {
+			if days[day] = true; n.Redirected == nil {
+				n.Redirected = &effectTable{Title: "Readers of this page after redirects, the newest first", Merged: "Redirected"}
+			}
+			for _, e := range r.Effects {
+				n.Redirected.Rows = append(n.Redirected.Rows, effectRow{Effect: e, Merge: r.Merge()})
+			}
+		}
+	}
+	shown := min(len(n.Redirects), maxPathRedirects)
+	n.Redirects, n.MoreRedirects = n.Redirects[:shown], len(n.Redirects)-shown
 }
 
 // state is why it has no numbers, or that these may change; empty: they are final.

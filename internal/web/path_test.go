@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -71,6 +72,20 @@ func pathSnapshot() *view.Snapshot {
 	other := merge("https://code.example/pull/9", monday-2, "/basics")
 	other.Project = "prj_b"
 	s.Outcomes.Merges = []view.Outcome{late, judged, other}
+	redirect := func(project, path, target string, day analytics.Date) view.Redirect {
+		return view.Redirect{Redirect: journal.Redirect{Project: project, Path: path, Target: target,
+			Since: day.Time().Add(time.Hour)}, MissedBefore: new(4.25)}
+	}
+	s.Outcomes.Redirects = []view.Redirect{redirect("prj_a", hostilePath, "/a", monday-9),
+		redirect("prj_a", "/old/a", "/a", monday-9), redirect("prj_a", "/old/basics", "/basics", monday-9),
+		redirect("prj_b", "/b", "/a", monday-9)}
+	for i := range 2 {
+		s.Outcomes.Redirects[i].Effects = []view.Effect{{Path: "/a", Audience: analytics.AI, Verdict: view.TooEarly,
+			Before: 12, Actual: 18, Expected: 12, Change: .5}}
+	}
+	for range 24 {
+		s.Outcomes.Redirects = append(s.Outcomes.Redirects, redirect("prj_a", "/other/basics", "/basics", monday-9))
+	}
 	return s
 }
 
@@ -90,10 +105,16 @@ func TestPathPage(t *testing.T) {
 			"/a Fri 23 Oct 2026 #7 human 200 300 200 +50%", "more readers",
 			"/a daily human visitors: +50% (0% to 0%)", "Fix /a #8 , merged Sat 31 Oct 2026: too new.",
 			"It does not prove that the merge is the cause",
+			", redirected since Sat 24 Oct 2026; verdicts when the days to 21 Nov are settled missed 4.2 times a day before, " +
+				"an unknown number since /old/a , redirected since Sat 24 Oct 2026; verdicts",
+			"number since Readers of this page after redirects, the newest first Page Redirected Readers Before After Expected Effect 90% interval Verdict " +
+				"/a Sat 24 Oct 2026 AI 12 18 12 +50% 0% to 0% too early Pull requests",
 		}},
 		{"project=prj_a&path=" + url.QueryEscape(hostilePath), 200, []string{
 			"/<script>alert(1)</script>\"'&", "Rank 4 of 4 pages", "No merged pull request of an agent job touched"}},
 		{"project=prj_a&path=/basics&window=week", 200, []string{"Rank 1 of 4 pages",
+			"Redirects to this page /old/basics , redirected since Sat 24 Oct 2026 missed 4.2 times a day before",
+			"number since and 5 more, which docgauge outcomes lists Pull requests",
 			"Human 9,000 unchanged on the previous week",
 			"5–11 Oct 2026 no reader – – – – –"}},
 		{"project=prj_a&path=/Basic/", 404, []string{"no reader in the last 26 week windows", "Did you mean /basics?"}},

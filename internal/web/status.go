@@ -491,7 +491,7 @@ func (p *statusPage) addEffects() {
 	if len(s.Outcomes.Merges) == 0 {
 		return
 	}
-	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: true, Linked: true,
+	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: "Merged", Linked: true,
 		Summaries: s.Outcomes.Sentences(p.names()), Caution: s.Outcomes.Caution()}
 	more := 0
 	for _, o := range s.Outcomes.Merges {

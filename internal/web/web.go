@@ -94,8 +94,9 @@ var functions = template.FuncMap{
 	"newestCard": (*statusProject).newest, "missing": (*statusProject).missing, "openJobs": (*statusProject).openJobs,
 	"projectState": (*statusProject).state,
 	"link":         func(s string) view.Link { return view.Link(s) },
-	"mergeDate": func(m view.Merge) string {
-		return view.Days(analytics.Day, analytics.Window{From: m.Date(), To: m.Date() + 1})
+	"day": func(at time.Time) string {
+		date := analytics.DateOf(at)
+		return view.Days(analytics.Day, analytics.Window{From: date, To: date + 1})
 	},
 }
 
