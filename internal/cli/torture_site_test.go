@@ -89,7 +89,7 @@ func TestFilesComeAndGo(t *testing.T) {
 	w.key = strings.TrimSpace(string(w.run(t, "site", "keys", "add")))
 	var writing sync.WaitGroup
 	var failed error
-	logs := smallLogs{dir: w.live}
+	logs := smallLogs{dir: w.live, events: map[string][]string{}}
 	writing.Go(func() {
 		for failed == nil && !w.isOver.Load() && logs.lines < mostReads {
 			logs.mu.Lock()
@@ -102,13 +102,17 @@ func TestFilesComeAndGo(t *testing.T) {
 	seen, kills := testbed.Series{}, max(4, *siteKills/2)
 	for i := range kills {
 		w.grow(perRotation)
+		logs.note(fmt.Sprintf("site serve starts, kill %d follows", i), "")
 		if i%2 == 1 {
 			w.killOnce(i, &seen)
 			continue
 		}
 		read := logs.take()
+		logs.mu.Lock() // so that many logs are read while they are plain
 		s, _ := w.serving()
+		logs.mu.Unlock()
 		for _, name := range read {
+			logs.note("deleted", name)
 			check(t, os.Remove(name))
 		}
 		w.grow(rand.IntN(perRotation))
@@ -126,17 +130,26 @@ func TestFilesComeAndGo(t *testing.T) {
 			t.Errorf("%d readers of %d lines, want %d", got, logs.lines, smallReaders)
 		}
 		requests, sum := w.requests()
+		wrong, first := 0, ""
 		for n := range logs.lines {
 			if got := requests[asked{fmt.Sprintf("/%d", n), "", "human"}]; got != 1 {
-				t.Errorf("line %d counts %d times", n, got)
+				wrong++
+				first = cmp.Or(first, fmt.Sprintf("line %d, %d times, in %s", n, got, logs.story(n)))
 			}
+		}
+		if wrong > 0 {
+			t.Errorf("%d lines do not count once; %s", wrong, first)
 		}
 		t.Logf("%d lines, %d views, %d files, %d deleted, %d kills", logs.lines, sum, logs.files, logs.deleted, kills)
 	}
 }
 
-// smallReaders is how many readers small logs have.
-const smallReaders = 50
+const (
+	// smallReaders is how many readers small logs have.
+	smallReaders = 50
+	// smallPlain is how many of them are plain at least, so that many are read before they are compressed.
+	smallPlain = 100
+)
 
 // smallLogs writes small logs into a directory. Each line asks for another page, so a lost or doubled line shows.
 type smallLogs struct {
@@ -145,8 +158,37 @@ type smallLogs struct {
 	files, deleted int
 
 	mu     sync.Mutex
-	plain  []string // logs that may still change
-	packed []string // logs that are compressed
+	plain  []string            // logs that may still change
+	packed []string            // logs that are compressed
+	of     []string            // the log of each line
+	events map[string][]string // what became of each log, and, without a name, of site serve
+}
+
+// did notes what became of a log, or of site serve if it has no name.
+func (l *smallLogs) did(what, name string) {
+	log, _, _ := strings.Cut(filepath.Base(name), ".")
+	l.events[log] = append(l.events[log], time.Now().UTC().Format("15:04:05.000000 ")+what)
+	for len(l.of) < l.lines {
+		l.of = append(l.of, log)
+	}
+}
+
+// note is did for a caller without mu.
+func (l *smallLogs) note(what, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.did(what, name)
+}
+
+// story returns what became of the log that has a line, and of site serve since then.
+func (l *smallLogs) story(line int) string {
+	all := slices.Clone(l.events[l.of[line]])
+	for _, e := range l.events[""] {
+		if e > all[0] {
+			all = append(all, e)
+		}
+	}
+	return l.of[line] + "\n" + strings.Join(slices.Sorted(slices.Values(all)), "\n")
 }
 
 // text returns more lines.
@@ -162,13 +204,15 @@ func (l *smallLogs) text() (text []byte) {
 // change makes one change. The caller holds mu.
 func (l *smallLogs) change() error {
 	name := filepath.Join(l.dir, fmt.Sprintf("f%05d.log", l.files))
-	kind := rand.IntN(8)
-	if len(l.plain) == 0 || kind < 2 { // a new log: compressed, or plain and growing
+	kind, what := rand.IntN(8), "new"
+	defer func() { l.did(fmt.Sprintf("%s, %d lines in all logs", what, l.lines), name) }()
+	if len(l.plain) < smallPlain || kind < 2 { // a new log: compressed, or plain and growing
 		l.files++
 		if kind > 0 {
 			l.plain = append(l.plain, name)
 			return os.WriteFile(name, l.text(), 0o600)
 		}
+		what = "new, compressed"
 		hidden := filepath.Join(l.dir, "coming")
 		l.packed = append(l.packed, name+".gz")
 		return errors.Join(os.WriteFile(hidden, l.text(), 0o600), exec.Command("gzip", hidden).Run(),
@@ -178,6 +222,7 @@ func (l *smallLogs) change() error {
 	name = l.plain[i]
 	switch {
 	case kind < 5:
+		what = "grown"
 		file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
 		if err == nil {
 			_, err = file.Write(l.text())
@@ -185,9 +230,11 @@ func (l *smallLogs) change() error {
 		}
 		return err
 	case kind == 5 && strings.HasSuffix(name, ".log"):
+		what = "renamed"
 		l.plain[i] += ".1"
 		return os.Rename(name, l.plain[i])
 	default:
+		what = "compressed"
 		l.plain = slices.Delete(l.plain, i, i+1)
 		l.packed = append(l.packed, name+".gz")
 		return exec.Command("gzip", name).Run()

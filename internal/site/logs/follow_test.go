@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -1020,6 +1021,48 @@ func TestBorn(t *testing.T) {
 	w.check(err)
 	if same, err := k.isAt(again); !same || err != nil {
 		t.Errorf("the renamed log is another one: %v", err)
+	}
+}
+
+// TestInodeOfAnother: the positions of deleted files, whose inode a log has got, change nothing for it: neither the position
+// of an archive without a line, nor another when the log was emptied.
+func TestInodeOfAnother(t *testing.T) {
+	for _, deleted := range []string{"", "deleted\n"} {
+		for range 10 { // in which order a follower has the positions is left open
+			w := newWatch(t, "*.log", "*.gz")
+			w.write("b.gz", zipped(deleted))
+			w.want(strings.TrimSpace(deleted), "no such log")
+			var key string
+			var of, log position
+			for k, text := range w.positions {
+				key = k
+				w.check(json.Unmarshal(text, &of))
+			}
+			w.write("a.log", "a\n")
+			w.check(os.Remove(w.path("b.gz")))
+			w.want("a", "no such log")
+			for k, text := range w.positions {
+				if k != key {
+					w.check(json.Unmarshal(text, &log))
+				}
+			}
+			if log.Born == 0 {
+				t.Skip("the file system does not say when a file was made")
+			}
+			of.inode, of.Born = log.inode, of.Born-1 // as if the file had been made before
+			text, err := json.Marshal(of)
+			w.check(err)
+			w.positions[key] = text
+			w.restart()
+			w.want("", "no such log")
+			w.check(w.Close())
+			w.Follower = nil
+			w.write("a.log", "another\n")
+			w.want("another", "no such log")
+			if !slices.ContainsFunc(w.chunks, func(c Chunk) bool { return c.PossiblyLost }) {
+				t.Error("that the log was emptied is not said")
+			}
+		}
 	}
 }
 

@@ -150,7 +150,10 @@ func (p *poll) find() (work []*known) {
 		if k.inode == (inode{}) {
 			continue
 		}
-		if byInode[k.inode] = k; files[k.inode] == nil {
+		if o := byInode[k.inode]; o == nil || o.Born <= k.Born { // the inode of a deleted file may be another's now
+			byInode[k.inode] = k
+		}
+		if files[k.inode] == nil {
 			if c := p.elsewhere(k); c != nil {
 				add(c)
 			}
