@@ -161,7 +161,6 @@ func TestBadAgents(t *testing.T) {
 	foot.Rows = 1
 	err := write(&out, rowsSchema(foot.Report.Shape()), func(w *file.Writer) error {
 		enc := newEncoder(w, foot.Report.Shape(), foot.Revision)
-		defer enc.release()
 		for _, r := range agentTraffic(0) {
 			if err := enc.add(analytics.RecordOf(r), new(Footer)); err != nil {
 				return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -46,9 +45,6 @@ type rowGroup struct {
 	rows, bytes int
 }
 
-// groups keeps the memory of the last file's group for the next file.
-var groups = sync.Pool{New: func() any { return new(rowGroup) }}
-
 // texts is a column of texts, one after the other, and where each of them ends.
 type texts struct {
 	data []byte
@@ -57,7 +53,7 @@ type texts struct {
 
 // newGroup returns an empty group for rows with such fields.
 func newGroup(f analytics.Fields) *rowGroup {
-	g := groups.Get().(*rowGroup)
+	g := new(rowGroup)
 	g.texts = slices.Grow(g.texts[:0], len(f.Texts))[:len(f.Texts)]
 	g.truths = slices.Grow(g.truths[:0], len(f.Truths))[:len(f.Truths)]
 	g.counts = slices.Grow(g.counts[:0], len(f.Counts))[:len(f.Counts)]

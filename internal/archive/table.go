@@ -29,7 +29,6 @@ func WriteTable(
 		return err
 	}
 	g := newGroup(row)
-	defer groups.Put(g)
 	err = rows(func(texts []string, numbers []int64) error {
 		for i, text := range texts {
 			*row.Texts[i] = text

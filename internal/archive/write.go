@@ -9,7 +9,6 @@ import (
 	"iter"
 	"os"
 	"slices"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/parquet"
@@ -102,7 +101,6 @@ func encode(
 	foot.Table = shape.Name
 	err = write(to, rowsSchema(shape), func(w *file.Writer) error {
 		enc := newEncoder(w, shape, foot.Revision)
-		defer enc.release()
 		for row, err := range rows {
 			if err != nil {
 				return err
@@ -135,9 +133,7 @@ func create(path string, fill func(*os.File) error) error {
 
 func write(to io.Writer, columns *schema.GroupNode, encode func(*file.Writer) error) (err error) {
 	defer caught(&err)
-	out := outputs.Get().(*output)
-	defer outputs.Put(out)
-	*out = output{to: to, buf: out.buf[:0]}
+	out := &output{to: to}
 	w, err := file.NewParquetWriterWithError(out, columns, file.WithWriterProps(properties()))
 	if err != nil {
 		return err
@@ -160,9 +156,6 @@ type output struct {
 	sum    uint32 // of the bytes that have left buf
 	footer bool
 }
-
-// outputs keeps the memory of the last file's buffer for the next file.
-var outputs = sync.Pool{New: func() any { return new(output) }}
 
 func (o *output) Write(p []byte) (int, error) {
 	o.buf = append(o.buf, p...)
@@ -205,12 +198,6 @@ func newEncoder(w *file.Writer, shape *analytics.Shape, rev analytics.Revision) 
 	e.fields = shape.Fields(&e.row)
 	e.group = newGroup(e.fields)
 	return e
-}
-
-// release gives the memory back; the encoder cannot be used afterwards.
-func (e *encoder) release() {
-	groups.Put(e.group)
-	e.group = nil
 }
 
 // add takes one row, which must sort after the former one, and counts it in foot.

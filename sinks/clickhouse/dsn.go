@@ -110,6 +110,9 @@ func fill(o *clickhouse.Options) {
 	if o.Compression == nil {
 		o.Compression = &clickhouse.Compression{Method: clickhouse.CompressionLZ4}
 	}
+	if o.BlockBufferSize == 0 {
+		o.BlockBufferSize = 1 // blocks that were read and wait for us: each takes 5 MB
+	}
 	o.FreeBufOnConnRelease = true // a buffer is as large as a block
 	o.DialContext = dialer(o)
 	o.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return guard{t, o.ReadTimeout}, nil }

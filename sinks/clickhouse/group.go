@@ -49,7 +49,8 @@ type delivery struct {
 }
 
 // queue has the windows that wait while others are inserted. Those that wait at the
-// same time are committed as one group, by one of their callers.
+// same time are committed as one group, by one of their callers: committing each alone
+// takes 8.5 times as long with 1,000 rows a window, and 3.8 times with 20,000.
 type queue struct {
 	// turn is held by the group whose rows are read and sent, marking by the one before
 	// it, whose answers are awaited.

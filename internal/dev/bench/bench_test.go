@@ -195,7 +195,7 @@ func TestAims(t *testing.T) {
 				v["empty share"] = tc.use
 			}
 			if scenario == "with a budget" && c.budget == 0 || w.Rows == 1_000_000 ||
-				table == serveTable && w.Rows == 20e6 { // what the quotients divide by
+				table == serveTable && w.Rows == 20e6 { // what is divided by, and subtracted
 				v["seconds"], v["peak RSS"] = 0.1, 1
 			}
 			if table == serveTable {

@@ -41,6 +41,7 @@ var exportContests = func() []contest {
 		{exportTable, "small windows", workload{1_000, 10, 0}, 3, []client{plain, parquet, four}},
 		{exportTable, "five large windows", workload{5, 100_000, 0}, 3, []client{parquet4, four}},
 		{exportTable, "one large window", workload{1, 1_000_000, 0}, 3, []client{four}},
+		{exportTable, "one large window", workload{1, 2_000_000, 0}, 1, []client{four}},
 		{exportTable, "one large window", workload{1, 10_000_000, 0}, 1, []client{four}},
 		{exportTable, firstReading, workload{1, 25_000, usual}, 1, []client{plain, many}},
 		{exportTable, "with a budget", workload{120, 25_000, 0}, 3, []client{four, budgeted}},
