@@ -269,9 +269,7 @@ func TestComposePostgres(t *testing.T) {
 // ClickHouse with the users that are mounted.
 func TestComposeRun(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs docgauge")
-	}
+	engines.Long(t)
 	dir := initialised(t)
 	p := load(t, dir)
 	grafana := strings.ReplaceAll(users(t, "compose/clickhouse-grafana.xml"), "<host>grafana</host>",

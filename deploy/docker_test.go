@@ -146,9 +146,7 @@ func TestBuildContext(t *testing.T) {
 // without a loader or library, where only the volume can be written, against a sandbox.
 func TestImage(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("links docgauge")
-	}
+	engines.Long(t)
 	all := stages(t)
 	root, out := t.TempDir(), t.TempDir()
 	for _, command := range all[0]["RUN"][1:] {

@@ -124,9 +124,7 @@ func sandboxValues(t *testing.T) []string {
 // a kubelet has changed every mode in the volume.
 func TestCronJobPod(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs docgauge")
-	}
+	engines.Long(t)
 	p := newPod(t, manifests(t, "deployment", append(sandboxValues(t), "--set", "mode=cronjob")...))
 	var both sync.WaitGroup
 	both.Go(func() { succeed(t, p.command(t, "docgauge")) })
@@ -163,9 +161,7 @@ func TestPodOnSubPath(t *testing.T) {
 // ready, is scraped, and ends within the time that the manifest gives it.
 func TestDeploymentPod(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs docgauge")
-	}
+	engines.Long(t)
 	port := strconv.Itoa(engines.FreePort(t))
 	all := manifests(t, "deployment", append(sandboxValues(t), "--set", "metrics.port="+port)...)
 	p := newPod(t, all)

@@ -154,9 +154,7 @@ func TestInstallAgain(t *testing.T) {
 // of the units, and as the pages on cron and the daemon show it.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs docgauge")
-	}
+	engines.Long(t)
 	root := install(t, t.TempDir(), engines.Docgauge(t))
 	t.Run("environment", func(t *testing.T) { testEnvironment(t, root) })
 	t.Run("documentation", func(t *testing.T) { testPages(t, root) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 const mib = 1 << 20
@@ -33,9 +34,7 @@ func (g *gauged) look() {
 
 // TestMemoryIsBounded: 1,000 windows of 500 rows each, as 40 megabytes of text, in a few.
 func TestMemoryIsBounded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long under the race detector")
-	}
+	engines.Long(t)
 	const days, rows, pages = 1000, 500, 5
 	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 		return func(yield func(analytics.Row, error) bool) {

@@ -273,6 +273,7 @@ func liveTarget(t *testing.T) []engines.Scrape {
 // TestRemoteWriteIsTheHistory: Prometheus receives the samples that promtool makes of the
 // text, also when it was sent twice, and to one that has newer samples.
 func TestRemoteWriteIsTheHistory(t *testing.T) {
+	engines.Long(t)
 	_, archive := archived(t)
 	args := []string{"--archive", archive, "--pages", "5"}
 	text := runOpenmetrics(t, args...)

@@ -206,6 +206,8 @@ func TestKilledWhileProposing(t *testing.T) {
 			all := maps.Clone(kills)
 			if kind.Name == codehost.Hosts[0].Name {
 				maps.Copy(all, alone)
+			} else {
+				engines.Long(t)
 			}
 			for name, moments := range all {
 				t.Run(name, func(t *testing.T) { killedWhileProposing(t, kind.Name, moments, name == mergedInBetween) })

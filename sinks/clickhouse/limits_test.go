@@ -26,6 +26,7 @@ func TestServerDiskFull(t *testing.T) {
 // TestMemory holds the heap down whatever the window. It runs beside no other
 // test, whose heap would count.
 func TestMemory(t *testing.T) {
+	engines.Long(t)
 	for name, e := range map[string]engine{"18.16": old(t), "26": modern(t)} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newSink(t, e)

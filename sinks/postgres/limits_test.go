@@ -27,6 +27,7 @@ func TestServerDiskFull(t *testing.T) {
 // TestMemory holds the heap down whatever the window. It runs beside no other test, whose heap
 // would count.
 func TestMemory(t *testing.T) {
+	engines.Long(t)
 	s, _ := newSink(t, serverOf(t, debian))
 	faults.Spares(t, s, 200_000, "Replace", "Inspect", "Window")
 }

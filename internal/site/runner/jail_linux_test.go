@@ -282,7 +282,8 @@ func TestJailEnds(t *testing.T) {
 	} {
 		marker := "docgauge-left-" + rand.Text() // in the arguments of the process that must not stay
 		command = strings.ReplaceAll(command, "$LEFT", "sh -c 'sleep 1000; : "+marker+"'")
-		r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Jail: jail, Command: command, Timeout: time.Second})
+		r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Jail: jail, Command: command,
+			Timeout: time.Second})
 		began := time.Now()
 		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 		for result.Change.isEmpty() && r.options.Timeout < time.Minute {

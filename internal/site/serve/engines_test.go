@@ -260,7 +260,10 @@ type python struct {
 // TestEngines: for random sites and days docgauge, DuckDB, ClickHouse and a program in Python agree on every number of
 // the reports, in both modes of counting people. Some readers are both human and AI, so that the total is no sum.
 func TestEngines(t *testing.T) {
-	const sites = 20
+	sites := 20
+	if testing.Short() {
+		sites = len(logForms)
+	}
 	dir := t.TempDir()
 	clickHouse, err := engines.StartEngine26(filepath.Join(dir, "clickhouse"))
 	engines.Need(t, err)
