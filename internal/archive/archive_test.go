@@ -178,6 +178,46 @@ func TestRowGroupsEndAtBothLimits(t *testing.T) {
 	}
 }
 
+// TestRowsOf: the row of a path is the one that all rows have, wherever it is in pages and row groups.
+func TestRowsOf(t *testing.T) {
+	rows := slices.Collect(func(yield func(analytics.Row) bool) {
+		for row := range traffic(groupRows + 3*batchRows) {
+			if !yield(row) {
+				return
+			}
+		}
+	})
+	path, _ := written(t, sample(), yields(rows...))
+	f, err := Open(path)
+	check(t, err)
+	of := func(path string) (found []analytics.Row) {
+		for row, err := range analytics.Rows[analytics.Row](f.RowsOf(path)) {
+			check(t, err)
+			found = append(found, row)
+		}
+		return found
+	}
+	for _, i := range []int{0, 1, batchRows - 1, batchRows, 9 * batchRows, groupRows - 1, groupRows, len(rows) - 1} {
+		if diff := cmp.Diff(rows[i:i+1], of(rows[i].Path)); diff != "" {
+			t.Errorf("row %d (-all +of):\n%s", i, diff)
+		}
+		if got := of(rows[i].Path + "x"); got != nil {
+			t.Errorf("%sx: %v", rows[i].Path, got)
+		}
+	}
+	if got := slices.Concat(of(""), of("~")); got != nil {
+		t.Errorf("paths before and after all: %v", got)
+	}
+	rev := sample()
+	rev.Rows = analytics.TotalsOnlyRows
+	path, _ = written(t, rev, yields[analytics.Row]())
+	f, err = Open(path)
+	check(t, err)
+	if got := of(rows[0].Path); got != nil {
+		t.Errorf("of a file of totals: %v", got)
+	}
+}
+
 func footer(t *testing.T, path string) *file.Reader {
 	t.Helper()
 	r, err := file.OpenParquetFile(path, false)

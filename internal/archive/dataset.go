@@ -163,9 +163,20 @@ func (c *chunk[V]) enter(g *file.RowGroupReader, index int) error {
 	return nil
 }
 
-// read reads some rows, at most n and at least one. Their paths come from one page of the column, so that they are
-// copied only once.
+// read reads some rows, at most n and at least one.
 func (c *columns) read(n int) (int, error) {
+	n, err := c.readPaths(n)
+	for _, column := range c.all[1:] {
+		if err == nil {
+			err = column.read(n)
+		}
+	}
+	return n, err
+}
+
+// readPaths reads the paths of some rows, at most n and at least one. They come from one page of the column, so that
+// they are copied only once.
+func (c *columns) readPaths(n int) (int, error) {
 	paths, ok := c.texts[0].reader.(*file.ByteArrayColumnChunkReader)
 	if !ok || !paths.HasNext() {
 		return 0, errors.Join(c.texts[0].reader.Err(), errors.New("has fewer paths than the footer says"))
@@ -173,11 +184,6 @@ func (c *columns) read(n int) (int, error) {
 	_, n, err := paths.ReadBatchInPage(int64(n), c.texts[0].values[:n], nil, nil)
 	if err == nil && n == 0 {
 		err = errors.New("page without a value")
-	}
-	for _, column := range c.all[1:] {
-		if err == nil {
-			err = column.read(n)
-		}
 	}
 	return n, err
 }

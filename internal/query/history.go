@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
@@ -136,9 +138,9 @@ func (o HistoryOptions) similar(ctx context.Context, from sinks.Sink, all []seri
 	return found, err
 }
 
-func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (HistoryReport, error) {
+func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (h HistoryReport, err error) {
 	g := o.Selection.Granularity
-	h := HistoryReport{Project: s.project, ProjectName: o.Selection.Names[s.project], Granularity: g, Path: o.Page}
+	h = HistoryReport{Project: s.project, ProjectName: o.Selection.Names[s.project], Granularity: g, Path: o.Page}
 	all, missing, err := o.windows(s)
 	if h.NewerMissing = missing; err != nil {
 		return h, err
@@ -148,8 +150,15 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 			h.Open = &open
 		}
 	}
-	visitors, people := o.visitors(ctx, from, s), map[analytics.Window]*view.People{}
-	if o.Page == nil {
+	temporary, people := "", map[analytics.Window]*view.People{}
+	if o.Page != nil {
+		temp, none := durable.NewTemp("", "docgauge-query")
+		if none != nil {
+			return h, none
+		}
+		defer func() { err = errors.Join(err, temp.Remove()) }()
+		temporary = temp.Path
+	} else {
 		keys := map[analytics.Key]bool{}
 		for _, w := range all {
 			keys[analytics.Key{Project: s.project, Granularity: g, Window: w}] = true
@@ -158,6 +167,7 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 			return h, err
 		}
 	}
+	visitors := o.visitors(ctx, from, s, temporary)
 	for _, w := range all {
 		step := HistoryWindow{w, HistoryNumbers{State: Missing}}
 		var err error
@@ -230,29 +240,44 @@ func (o HistoryOptions) windows(s series) (all []analytics.Window, newer int, er
 	return all[max(0, len(all)-o.Last):], newer, nil
 }
 
+// pathReader is a window that reads the row of one path in less time than all rows.
+type pathReader interface {
+	RowsOf(path string) iter.Seq2[analytics.Record, error]
+}
+
 // visitors returns a function that returns the visitors of the site, or of the page, in a
 // window; nil if they are not known, or if the page has no row. It reads the rows of each
-// window once, and enters the reading that it found.
+// window once, in a temporary directory for all, and enters the reading that it found.
 func (o HistoryOptions) visitors(
-	ctx context.Context, from sinks.Sink, s series,
+	ctx context.Context, from sinks.Sink, s series, temporary string,
 ) func(analytics.Window) (*analytics.Totals, error) {
 	known := map[analytics.Window]*analytics.Totals{}
-	return func(w analytics.Window) (found *analytics.Totals, err error) {
-		r := s.windows[w]
-		if v, ok := known[w]; ok || r.err != nil {
+	return func(window analytics.Window) (found *analytics.Totals, err error) {
+		r := s.windows[window]
+		if v, ok := known[window]; ok || r.err != nil {
 			return v, r.err
 		}
-		defer func() { s.windows[w], known[w] = r, found }()
+		defer func() { s.windows[window], known[window] = r, found }()
 		switch {
 		case o.Page == nil:
 			return &r.rev.Totals, nil
 		case r.rev.TotalsOnly():
 			return nil, nil
 		}
-		err = EachRow(ctx, from, &r.rev, func(row analytics.Row) bool {
+		w, done, err := from.Window(ctx, r.rev, temporary)
+		if err != nil {
+			return nil, err
+		}
+		r.rev = w.Revision()
+		rows := checked(ctx, from, w, func(w sinks.Sealed) iter.Seq2[analytics.Row, error] {
+			if w, ok := w.(pathReader); ok {
+				return analytics.Rows[analytics.Row](w.RowsOf(*o.Page))
+			}
+			return sinks.RowsOf[analytics.Row](w)
+		})
+		err = forEachOf(rows, done, func(row analytics.Row) bool {
 			if row.Path == *o.Page {
-				visitors := row.Totals
-				found = &visitors
+				found = &row.Totals
 			}
 			return row.Path < *o.Page
 		})

@@ -321,17 +321,23 @@ func recordsOf[R any](
 		return nil, nil, err
 	}
 	*rev = w.Revision()
-	all := func(yield func(R, error) bool) {
+	return checked(ctx, from, w, rows), done, nil
+}
+
+// checked yields the rows of a window that a function returns. Their errors name the window.
+func checked[R any](
+	ctx context.Context, from sinks.Sink, w sinks.Sealed, rows func(sinks.Sealed) iter.Seq2[R, error],
+) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
 		for row, err := range rows(w) {
 			if err = cmp.Or(err, context.Cause(ctx)); err != nil {
-				err = fmt.Errorf("%s in %s: %w", rev.Key, from.Location(), err)
+				err = fmt.Errorf("%s in %s: %w", w.Revision().Key, from.Location(), err)
 			}
 			if !yield(row, err) || err != nil {
 				return
 			}
 		}
 	}
-	return all, done, nil
 }
 
 // Open opens a window as readers see it. Its copy is in a temporary directory, so that nothing is left where the

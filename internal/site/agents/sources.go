@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"net/url"
@@ -92,32 +93,47 @@ const (
 	maxSourceValue = 64
 )
 
+// Referrer is what a referrer says by itself of where requests come from.
+type Referrer struct {
+	source *Source
+	bare   []byte // the host of other pages, in lower case and without www.
+}
+
+// ReferrerOf returns what a referrer says to a site with some hosts of its own, in lower case and without ports. A www.
+// before them says nothing.
+func ReferrerOf(referrer []byte, own map[string]bool) Referrer {
+	if len(referrer) == 0 {
+		return Referrer{source: NoSource}
+	}
+	from, path := splitReferrer(referrer, nil)
+	bare := bytes.TrimPrefix(from, www)
+	switch {
+	case len(from) == 0:
+		return Referrer{source: OtherSource}
+	case own[string(bare)]:
+		return Referrer{source: Site}
+	}
+	return Referrer{cmp.Or(sources().ofHost(from, path), OtherSource), bare}
+}
+
 // SourceOf returns where a request comes from: what utm_source in the target's query says if it is in the table,
-// else the referrer. The site's hosts are own, in lower case and without ports, and the line's host; a www. before them
-// says nothing. SourceOf returns no name that a client has made up, and needs memory only for escapes in utm_source.
-func SourceOf(referrer, target []byte, own map[string]bool, host []byte) *Source {
-	t := sources()
+// else the referrer, which is the site if it is the line's host too. SourceOf returns no name that a client has made up,
+// and needs memory only for escapes in utm_source.
+func (r Referrer) SourceOf(target, host []byte) *Source {
 	if at := bytes.IndexByte(target, '?'); at >= 0 {
-		if s := t.ofQuery(target[at+1:]); s != nil {
+		if s := sources().ofQuery(target[at+1:]); s != nil {
 			return s
 		}
 	}
-	if len(referrer) == 0 {
-		return NoSource
-	}
-	var buf [maxHost]byte
-	from, path := splitReferrer(referrer, buf[:0])
-	if len(from) == 0 {
-		return OtherSource
-	}
-	bare := bytes.TrimPrefix(from, www)
-	if own[string(bare)] || isHostOf(host, bare) {
+	if len(r.bare) > 0 && isHostOf(host, r.bare) {
 		return Site
 	}
-	if s := t.ofHost(from, path); s != nil {
-		return s
-	}
-	return OtherSource
+	return r.source
+}
+
+// SourceOf is [Referrer.SourceOf] of one request.
+func SourceOf(referrer, target []byte, own map[string]bool, host []byte) *Source {
+	return ReferrerOf(referrer, own).SourceOf(target, host)
 }
 
 var www = []byte("www.")

@@ -88,7 +88,8 @@ type requestID struct {
 	missed bool
 }
 
-var requestSeed = maphash.MakeSeed()
+// seed is the seed of hashes that only this process knows.
+var seed = maphash.MakeSeed()
 
 // maxRequests is the number of requests that are known at least: the lines of one come within some seconds.
 const maxRequests = 1 << 16

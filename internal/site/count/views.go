@@ -89,18 +89,20 @@ type Viewer struct {
 	byUserAgent bool
 	last        *matchedAgent
 
-	targets map[string]*target
-	clients map[string]*matchedAgent
-	accepts map[string]bool
-	sources []int32  // the numbers of sources by their index; -1: not yet known
-	linking Linking  // of the first views by people, where no setting names the site's hosts
-	visits  int      // how many these are
-	current view     // of the present line; a local variable would be on the heap
-	page    uint64   // the hash of its page
-	proxied bool     // the client of the present line is known by its proxies
-	busiest *busiest // nil where no report is made
-	crowd   *crowd
-	scratch []byte
+	targets   cache[*target]
+	clients   cache[*matchedAgent]
+	accepts   cache[bool]
+	types     cache[string]
+	referrers cache[agents.Referrer]
+	sources   []int32  // the numbers of sources by their index; -1: not yet known
+	linking   Linking  // of the first views by people, where no setting names the site's hosts
+	visits    int      // how many these are
+	current   view     // of the present line; a local variable would be on the heap
+	page      uint64   // the hash of its page
+	proxied   bool     // the client of the present line is known by its proxies
+	busiest   *busiest // nil where no report is made
+	crowd     *crowd
+	scratch   []byte
 }
 
 type target struct {
@@ -126,24 +128,29 @@ type matchedAgent struct {
 // maxCached bounds each cache of a viewer: clients invent what they like.
 const maxCached = 1 << 15
 
+// cache keeps values by the hash of what they follow from: nobody who does not know the seed finds two texts with the
+// same hash, and by chance they are as rare as two readers with the same id.
+type cache[V any] map[uint64]V
+
 // NewViewer returns a viewer of the lines from a time on and before another, in Unix seconds.
 func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 	return &Viewer{Rules: r, words: words, From: from, To: to, ShownFrom: from, Fixed: -1, Several: len(r.projects) > 0,
 		Future:  math.MaxInt64,
-		targets: map[string]*target{}, clients: map[string]*matchedAgent{}, accepts: map[string]bool{},
+		targets: cache[*target]{}, clients: cache[*matchedAgent]{}, accepts: cache[bool]{},
+		types: cache[string]{}, referrers: cache[agents.Referrer]{},
 		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources())), linking: Linking{}}
 }
 
-// cached returns the value of a key, which it computes if the cache lacks it.
-func cached[V any](cache map[string]V, key []byte, compute func(string) V) V {
-	v, ok := cache[string(key)]
+// of returns the value of a text, which it computes if it lacks it.
+func (c cache[V]) of(text []byte, compute func(string) V) V {
+	hash := maphash.Bytes(seed, text)
+	v, ok := c[hash]
 	if !ok {
-		if len(cache) >= maxCached {
-			clear(cache)
+		if len(c) >= maxCached {
+			clear(c)
 		}
-		text := string(key)
-		v = compute(text)
-		cache[text] = v
+		v = compute(string(text))
+		c[hash] = v
 	}
 	return v
 }
@@ -240,7 +247,7 @@ func (v *Viewer) isAgain(l *logs.Line, missed bool) bool {
 	case len(l.RequestID) == 0:
 		return false
 	}
-	return !v.words.requests.add(requestID{maphash.Bytes(requestSeed, l.RequestID), missed})
+	return !v.words.requests.add(requestID{maphash.Bytes(seed, l.RequestID), missed})
 }
 
 // locate sets the day and project of a line, and returns its target.
@@ -262,7 +269,7 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t *target, why Reason) {
 	if l.Prefetch {
 		return nil, Prefetch
 	}
-	t = cached(v.targets, path, func(text string) *target {
+	t = v.targets.of(path, func(text string) *target {
 		page, markdown := pageOf([]byte(text))
 		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
 			page = cmp.Or(folder, "/")
@@ -404,7 +411,9 @@ const maxVisits = 10_000
 
 // source returns the number of the source of a visit.
 func (v *Viewer) source(l *logs.Line) int32 {
-	s := agents.SourceOf(l.Referrer, l.Target, v.own, l.Host)
+	s := v.referrers.of(l.Referrer, func(text string) agents.Referrer {
+		return agents.ReferrerOf([]byte(text), v.own)
+	}).SourceOf(l.Target, l.Host)
 	if len(l.Host) == 0 && len(v.own) == 0 && v.visits < maxVisits {
 		if v.visits++; s == agents.OtherSource {
 			v.linking.add(l.Referrer)
@@ -420,8 +429,10 @@ func (v *Viewer) source(l *logs.Line) int32 {
 // isMarkdown reports whether an answer is Markdown: by its Content-Type if that says so, else if the client asks for
 // it. A server may name another type for a file of Markdown.
 func (v *Viewer) isMarkdown(l *logs.Line, a *agents.Agent, asks, byPath bool) bool {
-	media, _, _ := bytes.Cut(l.Type, []byte(";"))
-	switch string(bytes.ToLower(bytes.TrimSpace(media))) {
+	if len(l.Type) == 0 {
+		return asks
+	}
+	switch v.types.of(l.Type, mediaType) {
 	case "":
 		return asks
 	case "text/html", "application/xhtml+xml":
@@ -430,6 +441,12 @@ func (v *Viewer) isMarkdown(l *logs.Line, a *agents.Agent, asks, byPath bool) bo
 		return asks || a != nil || !v.fetches
 	}
 	return asks && byPath
+}
+
+// mediaType returns the media type of a Content-Type.
+func mediaType(text string) string {
+	media, _, _ := strings.Cut(text, ";")
+	return strings.ToLower(strings.TrimSpace(media))
 }
 
 // clientOf returns the address and the agent of a line, unless it counts nowhere.
@@ -450,7 +467,7 @@ func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a *matchedAgent, why R
 
 // agentOf returns the agent that a user agent names.
 func (v *Viewer) agentOf(userAgent []byte) *matchedAgent {
-	return cached(v.clients, userAgent, func(text string) *matchedAgent {
+	return v.clients.of(userAgent, func(text string) *matchedAgent {
 		a := &matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
 			digest: sha256.Sum256([]byte(text))}
 		if a.agent != nil {
@@ -470,7 +487,7 @@ func (v *Viewer) asksForMarkdown(l *logs.Line, a *agents.Agent, byPath bool) boo
 }
 
 func (v *Viewer) prefersMarkdown(l *logs.Line) bool {
-	return len(l.Accept) > 0 && cached(v.accepts, l.Accept, prefersMarkdown)
+	return len(l.Accept) > 0 && v.accepts.of(l.Accept, prefersMarkdown)
 }
 
 // projectOf returns the number of the project of a line.

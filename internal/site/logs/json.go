@@ -72,9 +72,9 @@ var jsonForms = []struct{ name, keys string }{
 // node is a step into an object: what its keys mean.
 type node struct {
 	field  field
-	isWeak bool   // another key of the same meaning counts more
-	forms  uint32 // those that have the key, by their place in jsonForms
-	slots  [][]key
+	isWeak bool    // another key of the same meaning counts more
+	forms  uint32  // those that have the key, by their place in jsonForms
+	slots  [][]key // a power of two
 }
 
 // key is one of an object's, in the slot of its hash.
@@ -94,7 +94,7 @@ func (n *node) at(name []byte) *node {
 	if n == nil || n.slots == nil {
 		return nil
 	}
-	slot := n.slots[hashOf(name)%uint(len(n.slots))]
+	slot := n.slots[hashOf(name)&uint(len(n.slots)-1)]
 	for i := range slot {
 		if k := &slot[i]; k.name == string(name) {
 			return k.node
@@ -110,7 +110,7 @@ func (t tree) node() *node {
 		n.slots = make([][]key, 1<<bits.Len(uint(2*len(t.below))))
 	}
 	for name, below := range t.below {
-		at := hashOf([]byte(name)) % uint(len(n.slots))
+		at := hashOf([]byte(name)) & uint(len(n.slots)-1)
 		n.slots[at] = append(n.slots[at], key{name, below.node()})
 	}
 	return n
@@ -499,23 +499,20 @@ func plain(text []byte) (n int) {
 // number reads a number of JSON's grammar.
 func (o *object) number() (v []byte, ok bool) {
 	text, i := o.text[o.pos:], 0
-	run := func() bool {
-		from := i
-		for i < len(text) && text[i] >= '0' && text[i] <= '9' {
-			i++
-		}
-		return i > from
-	}
 	if text[i] == '-' {
 		i++
 	}
+	whole := digitsEnd(text, i)
 	if i < len(text) && text[i] == '0' {
-		i++
-	} else if !run() {
+		whole = i + 1
+	}
+	if whole == i {
 		return nil, false
 	}
+	i = whole
 	if i < len(text) && text[i] == '.' {
-		if i++; !run() {
+		from := i + 1
+		if i = digitsEnd(text, from); i == from {
 			return nil, false
 		}
 	}
@@ -523,10 +520,19 @@ func (o *object) number() (v []byte, ok bool) {
 		if i++; i < len(text) && (text[i] == '+' || text[i] == '-') {
 			i++
 		}
-		if !run() {
+		from := i
+		if i = digitsEnd(text, from); i == from {
 			return nil, false
 		}
 	}
 	o.pos += i
 	return text[:i], true
+}
+
+// digitsEnd returns where the digits in text from i on end.
+func digitsEnd(text []byte, i int) int {
+	for i < len(text) && text[i] >= '0' && text[i] <= '9' {
+		i++
+	}
+	return i
 }
