@@ -34,6 +34,7 @@ func testReplace(s *suite) {
 	s.replace(w)
 	s.shows(w)
 	s.shows(s.replace(s.seal(8, 10)))
+	s.shows(s.replace(s.seal(3, 4))) // the last writer wins: what was restored from a backup, or another state's
 }
 
 func testTotalsOnly(s *suite) {
