@@ -46,8 +46,8 @@ type Sink interface {
 	// place and the missing right or file.
 	Check(ctx context.Context) error
 	// Replace commits w. After nil, readers see exactly this revision of the
-	// window; after an error they see the former one or this one, whole.
-	// Calling it again with the same revision is safe.
+	// window, also where they saw a newer one; after an error they see the former one
+	// or this one, whole. Calling it again with the same revision is safe.
 	Replace(ctx context.Context, w Sealed) error
 	// Revisions yields the newest revision of each window, in no order. The ledger is
 	// rebuilt from it. It first completes what a crash interrupted, so no other process

@@ -97,7 +97,7 @@ each did, top --misses which are still asked for.
 	f.StringVar(&o.prompt, "prompt", "", "write the likely ones to a new prompt `file`, not into the pull request")
 	f.StringVar(&o.write, "write", "", "add the sure ones to FILE, of this `format`")
 	f.StringVar(&o.audit, "audit", "", "list the rules of FILE, of this `format`, with a problem")
-	f.IntVar(&o.last, "last", query.MissedWindows, "how many windows to read; of rolling ones, which overlap, the newest")
+	f.IntVar(&o.last, "last", query.MissedWindows, "how many windows to read, without those that overlap a newer one")
 	return cmd
 }
 
@@ -309,7 +309,7 @@ func readRules(named redirects.Format, file string) (*redirects.File, error) {
 	}
 	rules, err := redirects.Parse(named, string(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s is no file of %s that docgauge can read: %w", file, named, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return rules, nil
 }
@@ -346,13 +346,6 @@ func (a *Program) proposeRules(
 	ctx context.Context, o redirectsOptions, file string, rules *redirects.File, proposals []redirects.Proposal,
 	repo *siteRepo, c config.Config,
 ) (err error) {
-	if text := redirects.Prompt(repo.project, file, proposals); o.prompt != "" && text != "" {
-		if err := durable.CreateFile(o.prompt, []byte(text), 0o644); errors.Is(err, fs.ErrExist) {
-			a.Note("--prompt: %s is there already and stays as it is", o.prompt) // the queue may be at work on it
-		} else if err != nil {
-			return fmt.Errorf("--prompt: %w", err)
-		}
-	}
 	result, said := written{File: file}, "nothing to add"
 	p := redirects.PullRequest{Project: repo.project, File: file, Proposals: proposals, WithoutLikely: o.prompt != "",
 		Labels: format.List(c.SitePullLabels), Draft: c.SitePullDraft, Host: repo.host}
@@ -373,6 +366,13 @@ func (a *Program) proposeRules(
 		}
 		if result.Link != "" {
 			said += ": " + result.Link
+		}
+	}
+	if text := redirects.Prompt(repo.project, file, proposals); o.prompt != "" && text != "" {
+		if err := durable.CreateFile(o.prompt, []byte(text), 0o644); errors.Is(err, fs.ErrExist) {
+			a.Note("--prompt: %s is there already and stays as it is", o.prompt) // the queue may be at work on it
+		} else if err != nil {
+			return fmt.Errorf("--prompt: %w", err)
 		}
 	}
 	return a.printWritten(o, result, said)

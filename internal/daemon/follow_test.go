@@ -119,6 +119,13 @@ func TestMissedPaths(t *testing.T) {
 	if got := d.published(t).Missed; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("published %+v, want %+v", got, want)
 	}
+	for n, reports := range []config.Reports{{analytics.VisitorsReport}, c.Reports} {
+		next := &daemon{app: new(*d.app)}
+		next.app.Config.Reports = reports
+		if next.inherit(d); len(next.missed.get()) != n {
+			t.Errorf("after a reload with the reports %v: %+v", reports, next.missed.get())
+		}
+	}
 	damaged, err := filepath.Glob(filepath.Join(c.ParquetURL, "agents", "*", "*", "*", "*", "2026-10-02*"))
 	if err != nil || len(damaged) != 1 {
 		t.Fatal(damaged, err)

@@ -159,6 +159,9 @@ func (d *daemon) inherit(former *daemon) {
 	d.outcomes.value = former.outcomes.get()
 	d.health.value.sinks = former.health.get().sinks
 	now, then := d.app.Config, former.app.Config
+	if slices.Equal(now.Projects, then.Projects) && slices.Equal(now.Reports, then.Reports) {
+		d.missed.value = former.missed.get()
+	}
 	if d.queue == nil || now.PromptsDir != then.PromptsDir || !slices.Equal(now.Projects, then.Projects) {
 		return // another folder, or other rules for its prompts
 	}

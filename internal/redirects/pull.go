@@ -133,12 +133,12 @@ func (c *Copy) History(ctx context.Context) (h History, complete bool, err error
 // Rules reads a file of redirects of the newest commit; a missing one is a new file.
 func (c *Copy) Rules(ctx context.Context, named Format, file string) (*File, error) {
 	text, _, err := c.read(ctx, c.Commit, file)
+	var rules *File
+	if err == nil {
+		rules, err = Parse(named, text)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	rules, err := Parse(named, text)
-	if err != nil {
-		return nil, fmt.Errorf("%s is no file of %s that docgauge can read: %w", file, named, err)
 	}
 	return rules, nil
 }

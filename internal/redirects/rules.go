@@ -80,6 +80,9 @@ func Parse(format Format, text string) (*File, error) {
 	for i, r := range f.Rules {
 		f.Rules[i].Line = 1 + strings.Count(text[:r.start], "\n")
 	}
+	if err != nil {
+		err = fmt.Errorf("is no file of %s that docgauge can read: %w", format, err)
+	}
 	return f, err
 }
 

@@ -78,6 +78,9 @@ const textColumn = `COLLATE "C" NOT NULL`
 // pathBytes are the bytes of a path; they order as docgauge orders paths.
 const pathBytes = "coalesce(path_bytes, convert_to(path, 'UTF8'))"
 
+// pathKey is half of a SHA-256 of a path. Strangers choose paths, and with MD5 they could have chosen two with one key.
+const pathKey = `encode(substring(sha256(coalesce(path_bytes, replace(path, '\', '\\')::bytea)) FROM 1 FOR 16), 'hex')::uuid`
+
 // table is a table with the columns of its primary key.
 type table struct {
 	name    string
@@ -138,8 +141,8 @@ func newDataset(report analytics.Report) *dataset {
 	}
 	key := strings.Join(append([]string{keyColumns, "path_key"}, shape.Order...), ", ")
 	d.rows = table{name, slices.Concat(windowColumns, []column{{"path", "text", textColumn}}, d.ownColumns, readingColumns,
-		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN " +
-			"path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}}), key, nil}
+		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (" + pathKey + ") STORED"}}),
+		key, nil}
 	d.rows.about = slices.Concat([]string{"TABLE %s IS 'docgauge: " + shape.About + "'"},
 		commentsOn(d.rows.columns, shape),
 		[]string{"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'"})

@@ -163,8 +163,8 @@ func (t *tree) write(ctx context.Context, epoch facts.Epoch, days analytics.Wind
 	}
 	for _, f := range former { // closing an epoch changes its numbering and keeps its days
 		if f.Numbering != n.Name && !slices.ContainsFunc(changes, func(c facts.Change) bool { return c.Day == f.Day }) {
-			return fmt.Errorf("%s has facts of %s, and DOCGAUGE_SITE_DIR has none: it is another site's; if it is to go, "+
-				"remove it", t.to.Describe(dir), f.Day)
+			return fmt.Errorf("%s has facts of %s, and DOCGAUGE_SITE_DIR has none: it is another site's, or older than "+
+				"DOCGAUGE_SITE_RETENTION; if it is to go, remove it", t.to.Describe(dir), f.Day)
 		}
 	}
 	for _, c := range changes {
