@@ -19,13 +19,14 @@ import (
 
 const (
 	siteDays   = 70 // that the log of a site has, besides today
-	siteMerge  = 35 // days since the readers of /docs/p0 doubled
+	siteMerge  = 35 // days since the change of /docs/p0
 	siteReader = `"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"`
 )
 
 // siteLog is the log of a site whose readers come back on other days and read several pages.
-// each adds lines of a day, if it is not nil.
-func siteLog(each func(log *strings.Builder, ago int, day string)) string {
+// From siteMerge days ago on, the readers of /docs/p0 are so many times as many. each adds lines of a day, if it is not
+// nil.
+func siteLog(times int, each func(log *strings.Builder, ago int, day string)) string {
 	var log strings.Builder
 	r := rand.New(rand.NewPCG(30, 4))
 	for ago := siteDays; ago >= 0; ago-- {
@@ -33,7 +34,7 @@ func siteLog(each func(log *strings.Builder, ago int, day string)) string {
 		for page := range 8 {
 			readers := 24 + r.IntN(4)
 			if page == 0 && ago <= siteMerge {
-				readers *= 2
+				readers *= times
 			}
 			for range readers {
 				target, agent := fmt.Sprintf("/docs/p%d", page), siteReader
@@ -108,7 +109,7 @@ func (p place) overSite(t *testing.T, log string) (place, *sidecar) {
 // since mended days, are redirected to /docs/p0.
 func withInstall(mended int) string {
 	agents := []string{"Claude-User/1.0", "ChatGPT-User/1.0", "opencode/1.0"}
-	return siteLog(func(log *strings.Builder, ago int, day string) {
+	return siteLog(2, func(log *strings.Builder, ago int, day string) {
 		for reader := range 24 {
 			get := func(path string, status int) {
 				fmt.Fprintf(log, "%s.%d - - [%s:12:00:00 +0000] \"GET %s HTTP/1.1\" %d 512 \"-\" \"%s\"\n",
@@ -190,7 +191,7 @@ func TestPipelineOverSite(t *testing.T) {
 	p.run(t, "jobs", "run", "--wait") // a site runs no jobs: these belong to the sandbox
 
 	log := filepath.Join(p.dir, "access.log")
-	writeText(t, log, siteLog(nil))
+	writeText(t, log, siteLog(2, nil))
 	p.env = append(p.env, "DOCGAUGE_PROMPTS_DIR=", "DOCGAUGE_WINDOWS=day,week,month,28d",
 		"DOCGAUGE_REPORTS=visitors,agents",
 		"DOCGAUGE_SINCE="+testbed.DaysAgo(siteDays).String())

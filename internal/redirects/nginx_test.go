@@ -27,7 +27,7 @@ func TestNginx(t *testing.T) {
 		}
 		text, _, _ = f.Add(rules)
 	}
-	w := engines.RunNginxWith(t, root, text, "if ($docgauge_redirect) { return 301 $docgauge_redirect; }")
+	w := engines.RunNginxWith(t, root, nil, text, "if ($docgauge_redirect) { return 301 $docgauge_redirect; }")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for path, want := range map[string]string{"/old/~a-b_c.d": "/page", "/more": "/other", "/page": "", "/old/~a-b_cXd": "",
 		"/more/x": "", "/old": ""} {

@@ -41,12 +41,12 @@ func StartNginx(dir, root string, formats map[string]string) (*WebServer, error)
 	})
 }
 
-// RunNginxWith starts nginx for one test, with more configuration of http and of its server.
-func RunNginxWith(t testing.TB, root, http, server string) *WebServer {
+// RunNginxWith is RunNginx with more configuration of http and of its server.
+func RunNginxWith(t testing.TB, root string, formats map[string]string, http, server string) *WebServer {
 	t.Helper()
 	return run(t, func(dir string) (*WebServer, error) {
 		return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
-			return newNginx(dir, ports, root, nil, http, server)
+			return newNginx(dir, ports, root, formats, http, server)
 		})
 	})
 }
