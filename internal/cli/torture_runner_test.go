@@ -247,16 +247,30 @@ func (w *torturedRunner) journal() map[string][]string {
 	return all
 }
 
-// untilEnded returns all jobs, when each has ended.
+// untilEnded returns all jobs, when each has ended. It waits as long as the journal grows: after many kills most jobs wait
+// in the queue.
 func (w *torturedRunner) untilEnded(url string) map[string]runner.Job {
-	all := map[string]runner.Job{}
+	all, path := map[string]runner.Job{}, filepath.Join(w.dir, "site", "jobs", "jobs.ndjson")
 	for id := range w.journal() {
-		testbed.Await(w.t, "job "+id+" has ended", func() bool {
-			var job runner.Job
-			check(w.t, w.ask(http.MethodGet, url+"/v2/agent/prj_site/job/"+id, "", &job))
-			all[id] = job
-			return job.Status != runner.Active
-		})
+		for all[id].ID == "" || all[id].Status == runner.Active {
+			before, err := os.Stat(path)
+			check(w.t, err)
+			err = testbed.Poll("job "+id+" has ended, or another did something", func() (bool, error) {
+				var job runner.Job
+				err := w.ask(http.MethodGet, url+"/v2/agent/prj_site/job/"+id, "", &job)
+				all[id] = job
+				now, statErr := os.Stat(path)
+				return job.Status != runner.Active || statErr == nil && now.Size() > before.Size(), errors.Join(err, statErr)
+			})
+			if err != nil {
+				shown, _ := json.Marshal(all[id])
+				text, _ := os.ReadFile(path)
+				lines := slices.DeleteFunc(strings.SplitAfter(string(text), "\n"), func(line string) bool {
+					return !strings.Contains(line, id)
+				})
+				w.t.Fatalf("%v: it is %s\n%s", err, shown, strings.Join(lines, ""))
+			}
+		}
 	}
 	return all
 }
