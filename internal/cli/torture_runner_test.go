@@ -264,11 +264,12 @@ func (w *torturedRunner) untilEnded(url string) map[string]runner.Job {
 				return job.Status != runner.Active || statErr == nil && now.Size() > before.Size(), errors.Join(err, statErr)
 			})
 			if err != nil {
+				shown, _ := json.Marshal(all[id])
 				text, _ := os.ReadFile(path)
 				lines := slices.DeleteFunc(strings.SplitAfter(string(text), "\n"), func(line string) bool {
 					return !strings.Contains(line, id)
 				})
-				w.t.Fatalf("%v: it is %+v\n%s", err, all[id], strings.Join(lines, ""))
+				w.t.Fatalf("%v: it is %s\n%s", err, shown, strings.Join(lines, ""))
 			}
 		}
 	}
