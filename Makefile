@@ -115,14 +115,14 @@ race: ## the concurrent packages under the race detector
 # the linter leaves compiled packages that the tests then need not compile.
 define CHECK
 $(MAKE) --no-print-directory engines &
-sh internal/dev/engines/install.sh agents &
+sh internal/dev/engines/install.sh agents$(if $(TEST_GITEA), && sh internal/dev/engines/install.sh gitea) &
 $(MAKE) --no-print-directory lint
 $(MAKE) --no-print-directory demo DEMO_BINARY=$(TEST_BINARY)
 wait
 endef
-# The programs of agents, with models of our own.
+# The programs of agents, with models of our own; `make check TEST_GITEA=1` also builds Gitea, and lets them work there.
 define AGENTS
-TEST_AGENTS=1 $(GOTEST) -run TestRealAgents ./internal/site/runner &
+TEST_AGENTS=1 $(GOTEST) -run 'TestRealAgents|TestRealLoop' ./internal/site/runner $(if $(TEST_GITEA),./internal/cli )&
 endef
 export CHECK AGENTS
 check: ## what CI runs: lint, the demo, every test, the race detector, real agents

@@ -9,7 +9,8 @@
 # No service is started or left enabled.
 #
 # With the argument "stack" it installs only what `make stack` uses, with "user-agents" only those lists, with "agents"
-# only Claude Code, Codex and Gemini CLI (900 MB), with npm, which `make check` runs against a model of our own.
+# only Claude Code, Codex and Gemini CLI (900 MB), with npm, which `make check` runs against a model of our own, with
+# "gitea" only Gitea, from its Go module (5 minutes of one core, and a C compiler for SQLite).
 set -eu
 
 clickhouse=18.16.1
@@ -27,6 +28,7 @@ helm=v3.22.0
 claude=2.1.332
 codex=0.171.0
 gemini=0.61.0
+gitea=1.26.0
 
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 node=$root/.tools/node
@@ -103,6 +105,29 @@ install_agents() {
 	else
 		echo "engines: agents were not installed; going on without them" >&2
 	fi
+}
+
+# Replacements in its go.mod keep `go install` from building it. The module has templates and texts, which the program
+# reads when it runs, but no styles and scripts.
+install_gitea() {
+	go version -m "$root/.tools/gitea/gitea" 2>/dev/null | grep -q "main.Version=$gitea\>" && return
+	if ! command -v "${CC:-gcc}" >/dev/null; then
+		echo "engines: Gitea needs a C compiler (on Debian gcc and libc6-dev); going on without it" >&2
+		return
+	fi
+	say "Gitea $gitea (minutes)"
+	new=$root/.tools/gitea.new
+	rm -rf "$new"
+	mkdir "$new"
+	module=$(cd / && go mod download -json "code.gitea.io/gitea@v$gitea" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+	for part in templates options public; do
+		cp -r "$module/$part" "$new"
+	done
+	chmod -R u+w "$new"
+	(cd "$module" && CGO_ENABLED=1 go build -buildvcs=false -tags 'sqlite sqlite_unlock_notify netgo osusergo' \
+		-ldflags "-s -w -X main.Version=$gitea" -o "$new/gitea" .)
+	rm -rf "$root/.tools/gitea"
+	mv "$new" "$root/.tools/gitea"
 }
 
 install_versitygw() {
@@ -215,6 +240,10 @@ if [ "${1:-}" = user-agents ]; then
 fi
 if [ "${1:-}" = agents ]; then
 	install_agents
+	exit
+fi
+if [ "${1:-}" = gitea ]; then
+	install_gitea
 	exit
 fi
 install_chdb
