@@ -213,6 +213,7 @@ func TestRunsFail(t *testing.T) {
 		check(t, f.Append(page(i, 250)))
 	}
 	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
 	var last error
 	for _, err := range f.sortedRows(ctx) {
 		stop(errStopped)
