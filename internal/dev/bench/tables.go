@@ -142,6 +142,7 @@ var aims = []aim{
 	{"Delta Lake, windows of 1,000: × Parquet sink", "%.2f", "× first", "Delta.* × 1,000,.*(copies|links)", "≥", 0.83, ""},
 	{"PostgreSQL, windows of ≥ 20,000 rows: × bare", "%.2f", "× first", "Post.* × (20|100),000,", "≥", 0.8, ""},
 	{"PostgreSQL, windows of 1,000 rows: × bare", "%.2f", "× first", "Post.* × 1,000, ", "≥", 0.5, ""},
+	{"200 windows × 5,000 rows: × the database's own client", "%.2f", "× first", "(ClickH|Post).* × 5,000, ", "≥", 0.59, ""},
 	{"Delta Lake and PostgreSQL: peak RSS, MiB", "%.0f", "peak RSS", "copies|links|PostgreSQL", "≤", 128, ""},
 	{"a scrape of 10 projects × 4 windows × 50 pages: ms", "%.2f", "median", "same snap", "≤", 10, ""},
 	{"first scrape, 10,000 windows in the ledger: ms", "%.2f", "median", "new snapshot", "≤", 10, ""},
