@@ -190,7 +190,7 @@ func TestRowsOf(t *testing.T) {
 	path, _ := written(t, sample(), yields(rows...))
 	f, err := Open(path)
 	check(t, err)
-	of := func(path string) (found []analytics.Row) {
+	rowsAt := func(path string) (found []analytics.Row) {
 		for row, err := range analytics.Rows[analytics.Row](f.RowsOf(path)) {
 			check(t, err)
 			found = append(found, row)
@@ -198,14 +198,14 @@ func TestRowsOf(t *testing.T) {
 		return found
 	}
 	for _, i := range []int{0, 1, batchRows - 1, batchRows, 9 * batchRows, groupRows - 1, groupRows, len(rows) - 1} {
-		if diff := cmp.Diff(rows[i:i+1], of(rows[i].Path)); diff != "" {
+		if diff := cmp.Diff(rows[i:i+1], rowsAt(rows[i].Path)); diff != "" {
 			t.Errorf("row %d (-all +of):\n%s", i, diff)
 		}
-		if got := of(rows[i].Path + "x"); got != nil {
+		if got := rowsAt(rows[i].Path + "x"); got != nil {
 			t.Errorf("%sx: %v", rows[i].Path, got)
 		}
 	}
-	if got := slices.Concat(of(""), of("~")); got != nil {
+	if got := slices.Concat(rowsAt(""), rowsAt("~")); got != nil {
 		t.Errorf("paths before and after all: %v", got)
 	}
 	rev := sample()
@@ -213,7 +213,7 @@ func TestRowsOf(t *testing.T) {
 	path, _ = written(t, rev, yields[analytics.Row]())
 	f, err = Open(path)
 	check(t, err)
-	if got := of(rows[0].Path); got != nil {
+	if got := rowsAt(rows[0].Path); got != nil {
 		t.Errorf("of a file of totals: %v", got)
 	}
 }

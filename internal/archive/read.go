@@ -349,7 +349,7 @@ func (s *scanner) next() (rows []analytics.Record, err error) {
 }
 
 // RowsOf yields the row of a path in a file with a row for each; nothing if there is none. Of the other rows it reads the
-// paths alone, up to that one: a third of the time of [File.Rows].
+// paths alone, up to that one.
 func (f *File) RowsOf(path string) iter.Seq2[analytics.Record, error] {
 	return func(yield func(analytics.Record, error) bool) {
 		if f.foot.IsTotals() {

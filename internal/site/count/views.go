@@ -128,8 +128,8 @@ type matchedAgent struct {
 // maxCached bounds each cache of a viewer: clients invent what they like.
 const maxCached = 1 << 15
 
-// cache keeps values by the hash of what they follow from: nobody who does not know the seed finds two texts with the
-// same hash, and by chance they are as rare as two readers with the same id.
+// cache keeps values by a seeded hash of what they follow from. Two texts with one hash are as rare as two readers with
+// one id, and nobody can make them without the seed.
 type cache[V any] map[uint64]V
 
 // NewViewer returns a viewer of the lines from a time on and before another, in Unix seconds.
@@ -141,8 +141,8 @@ func NewViewer(r *Rules, words *Vocabulary, from, to int64) *Viewer {
 		crowd: &crowd{}, seen: newSeen(), sources: slices.Repeat([]int32{-1}, len(agents.Sources())), linking: Linking{}}
 }
 
-// of returns the value of a text, which it computes if it lacks it.
-func (c cache[V]) of(text []byte, compute func(string) V) V {
+// get returns the value of a text, which it computes if it lacks it.
+func (c cache[V]) get(text []byte, compute func(string) V) V {
 	hash := maphash.Bytes(seed, text)
 	v, ok := c[hash]
 	if !ok {
@@ -269,7 +269,7 @@ func (v *Viewer) locate(l *logs.Line, out *view) (t *target, why Reason) {
 	if l.Prefetch {
 		return nil, Prefetch
 	}
-	t = v.targets.of(path, func(text string) *target {
+	t = v.targets.get(path, func(text string) *target {
 		page, markdown := pageOf([]byte(text))
 		if folder, isReadme := strings.CutSuffix(page, "/README"); v.fetches && markdown && isReadme {
 			page = cmp.Or(folder, "/")
@@ -411,7 +411,7 @@ const maxVisits = 10_000
 
 // source returns the number of the source of a visit.
 func (v *Viewer) source(l *logs.Line) int32 {
-	s := v.referrers.of(l.Referrer, func(text string) agents.Referrer {
+	s := v.referrers.get(l.Referrer, func(text string) agents.Referrer {
 		return agents.ReferrerOf([]byte(text), v.own)
 	}).SourceOf(l.Target, l.Host)
 	if len(l.Host) == 0 && len(v.own) == 0 && v.visits < maxVisits {
@@ -432,7 +432,7 @@ func (v *Viewer) isMarkdown(l *logs.Line, a *agents.Agent, asks, byPath bool) bo
 	if len(l.Type) == 0 {
 		return asks
 	}
-	switch v.types.of(l.Type, mediaType) {
+	switch v.types.get(l.Type, mediaType) {
 	case "":
 		return asks
 	case "text/html", "application/xhtml+xml":
@@ -467,7 +467,7 @@ func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a *matchedAgent, why R
 
 // agentOf returns the agent that a user agent names.
 func (v *Viewer) agentOf(userAgent []byte) *matchedAgent {
-	return v.clients.of(userAgent, func(text string) *matchedAgent {
+	return v.clients.get(userAgent, func(text string) *matchedAgent {
 		a := &matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
 			digest: sha256.Sum256([]byte(text))}
 		if a.agent != nil {
@@ -487,7 +487,7 @@ func (v *Viewer) asksForMarkdown(l *logs.Line, a *agents.Agent, byPath bool) boo
 }
 
 func (v *Viewer) prefersMarkdown(l *logs.Line) bool {
-	return len(l.Accept) > 0 && v.accepts.of(l.Accept, prefersMarkdown)
+	return len(l.Accept) > 0 && v.accepts.get(l.Accept, prefersMarkdown)
 }
 
 // projectOf returns the number of the project of a line.
