@@ -145,7 +145,7 @@ func wholeTests(pattern string) (all []*regexp.Regexp) {
 func (s testStep) runs(dir, name string, long bool) bool {
 	matches := func(r *regexp.Regexp) bool { return r.MatchString(name) }
 	return slices.Contains(s.packages, dir) && (s.run == nil || slices.ContainsFunc(s.run, matches)) &&
-		!slices.ContainsFunc(s.skip, matches) && !(long && s.short)
+		!slices.ContainsFunc(s.skip, matches) && (!long || !s.short)
 }
 
 // longFunctions returns every top-level function of the tests in dir, and whether -short leaves out a part of it: it,
