@@ -121,11 +121,15 @@ func (m model) claude() {
 	block, stop := object{"type": "tool_use", "id": "toolu_" + m.word, "name": "Write", "input": object{}}, "tool_use"
 	input, _ := json.Marshal(object{"file_path": "/workspace/" + m.word + ".md", "content": m.word + "\n"})
 	delta := object{"type": "input_json_delta", "partial_json": string(input)}
-	if m.done(`"tool_result"`) || !strings.Contains(string(m.body), `"name":"Write"`) {
+	id := "msg_use_" + m.word
+	// A resumed session may send results before the prompt that they follow from.
+	if strings.Contains(string(m.body), `"tool_use_id":"toolu_`+m.word+`"`) ||
+		!strings.Contains(string(m.body), `"name":"Write"`) {
+		id = "msg_" + m.word
 		block, stop = object{"type": "text", "text": ""}, "end_turn"
 		delta = object{"type": "text_delta", "text": m.said()}
 	}
-	m.stream(object{"type": "message_start", "message": object{"id": "msg_1", "type": "message", "role": "assistant",
+	m.stream(object{"type": "message_start", "message": object{"id": id, "type": "message", "role": "assistant",
 		"model": "fake", "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage}},
 		object{"type": "content_block_start", "index": 0, "content_block": block},
 		object{"type": "content_block_delta", "index": 0, "delta": delta},
