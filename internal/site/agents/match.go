@@ -90,24 +90,10 @@ func beginsName(before string) bool {
 var textBrowsers = []string{"dillo", "edbrowse", "elinks", "emacs", "ibrowse", "links", "lynx", "ncsa_mosaic",
 	"netsurf", "w3m"}
 
-// browserNames are words that the user agent of a browser has after Mozilla/5.0: an engine that shows its pages, or
-// one of the browsers that it is like.
-var browserNames = []string{"chrome", "firefox", "gecko", "goanna", "khtml", "msie", "opera", "presto", "safari",
-	"trident", "webkit"}
-
-// beginsAsBrowser reports whether a user agent begins as browsers do: with Opera/, a text browser, or
-// Mozilla/ and later a name of those.
+// beginsAsBrowser reports whether a user agent begins as browsers do: with Mozilla/, Opera/ or a text browser.
 func beginsAsBrowser(text string) bool {
-	switch {
-	case has(text, "opera/"):
+	if has(text, "mozilla/") || has(text, "opera/") {
 		return true
-	case has(text, "mozilla/"):
-		for i := len("mozilla/"); i < len(text); i++ {
-			if kinds[text[i]]&beginsBrowser != 0 && hasAny(text[i:], browserNames) {
-				return true
-			}
-		}
-		return false
 	}
 	for _, name := range textBrowsers {
 		if has(text, name) && (len(text) == len(name) || text[len(name)] == '/' || text[len(name)] == ' ') {
@@ -204,11 +190,10 @@ func endsHost(text string) bool {
 
 // What a byte can be.
 const (
-	inWord        = 1 << iota // part of words: a token beside one is part of a longer word
-	begins                    // the beginning of what automatic looks for
-	nothing                   // part of a user agent that is as good as empty
-	beginsBrowser             // the beginning of a name of browserNames
-	beginsWork                // the beginning of one of works
+	inWord     = 1 << iota // part of words: a token beside one is part of a longer word
+	begins                 // the beginning of what automatic looks for
+	nothing                // part of a user agent that is as good as empty
+	beginsWork             // the beginning of one of works
 )
 
 var kinds = func() (k [256]byte) {
@@ -219,10 +204,6 @@ var kinds = func() (k [256]byte) {
 	}
 	for _, c := range []byte("@:.wWcCsSbBkK") {
 		k[c] |= begins
-	}
-	for _, name := range browserNames {
-		k[name[0]] |= beginsBrowser
-		k[name[0]-'a'+'A'] |= beginsBrowser
 	}
 	for _, work := range works {
 		k[work[0]] |= beginsWork
@@ -245,15 +226,6 @@ func has(text, word string) bool {
 		}
 	}
 	return true
-}
-
-func hasAny(text string, words []string) bool {
-	for _, word := range words {
-		if has(text, word) {
-			return true
-		}
-	}
-	return false
 }
 
 // firstWord returns the word that text begins with.
