@@ -329,8 +329,8 @@ func (s *reportSeries) compare(against Comparison, project, rest string) {
 		moved, appeared := []pageColumn{beforeColumn, nowColumn, changeColumn}, readColumns(false)
 		for _, l := range []struct {
 			pageList
-			of   analytics.Ranking
-			note string
+			ranking analytics.Ranking
+			note    string
 		}{
 			{pageList{Title: "Rising", Columns: moved, Sorted: 2}, m.Rising, ", compared with " + s.Before},
 			{pageList{Title: "Falling", Columns: moved, Sorted: 2, Rising: true}, m.Falling,
@@ -339,8 +339,8 @@ func (s *reportSeries) compare(against Comparison, project, rest string) {
 			{pageList{Title: "Vanished", Columns: moved[:1]}, m.Vanished,
 				" with readers in " + s.Before + " and none now"},
 		} {
-			l.Note = format.Plural(l.of.Count, "page") + l.note
-			if l.Rows, l.First = l.of.First, firstMoves; len(l.Rows) > 0 {
+			l.Note = format.Plural(l.ranking.Count, "page") + l.note
+			if l.Rows, l.First = l.ranking.First, firstMoves; len(l.Rows) > 0 {
 				s.Lists = append(s.Lists, l.pageList)
 			}
 		}

@@ -152,7 +152,7 @@ func (a commands) project(c config.Config, name string) (string, error) {
 
 // opened returns the project of a key that opens a source, or all that feed a project alone, and their URLs. The project
 // is empty if the source feeds several.
-func (a commands) opened(c config.Config, project, source string) (of string, urls []string, err error) {
+func (a commands) opened(c config.Config, project, source string) (owner string, urls []string, err error) {
 	s, err := a.readSettings(c)
 	if err != nil {
 		return "", nil, err
