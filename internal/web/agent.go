@@ -196,7 +196,7 @@ func (n *agentNumbers) readSent(ctx context.Context, from sinks.Sink, p *archive
 	r.Rows = slices.DeleteFunc(r.Rows, func(row query.RankedRow) bool { return row.Row.Texts[1] != source })
 	r.Count = int64(len(r.Rows))
 	n.Sent = &sentPeople{Source: source, List: rowListOf(&r, "sources", maxReportAgents)}
-	for _, row := range analytics.RowsOf[analytics.SourceRow](recordsIn(r)) {
+	for _, row := range analytics.RowsOf[analytics.SourceRow](r.Records()) {
 		if row.Agent == analytics.BrowserAgent {
 			n.Sent.People += row.Visitors
 		}
@@ -214,13 +214,6 @@ func (n *agentNumbers) readSent(ctx context.Context, from sinks.Sink, p *archive
 		}
 	}
 	return answered(err)
-}
-
-func recordsIn(r query.RowsReport) (all []analytics.Record) {
-	for _, row := range r.Rows {
-		all = append(all, row.Row)
-	}
-	return all
 }
 
 // Noted is the state of the window; empty: its numbers are final.
