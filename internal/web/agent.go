@@ -57,7 +57,7 @@ type agentPages struct {
 type sentPeople struct {
 	Source string
 	People int64  // confirmed ones where the service tells them from others
-	Reads  string // of the agent, for one of them; empty: not known
+	Reads  string // requests of the agent for each person it sent; empty: not known
 	List   *rowList
 	Pages  *rowList // that they came to; nil: not known
 }

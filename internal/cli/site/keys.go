@@ -91,7 +91,7 @@ func (a commands) keysAdd(ctx context.Context, project, scope, source string) (e
 		return err
 	}
 	if _, err := fmt.Fprintln(a.Out, secret); err != nil {
-		// Nobody has seen it.
+		// The secret was not shown to anyone.
 		_, revoked := store.RevokeAPIKey(context.WithoutCancel(ctx), key.ID)
 		return errors.Join(err, revoked)
 	}
