@@ -103,10 +103,7 @@ func (a *Program) history(ctx context.Context, o historyOptions, report analytic
 		}
 	}
 	var reports []analytics.Report
-	if o.agent != "" {
-		report, name = analytics.AgentsReport, o.agent
-	}
-	if reports = []analytics.Report{analytics.AgentsReport}; report != 0 {
+	if reports = []analytics.Report{analytics.AgentsReport}; report != 0 || o.agent != "" {
 		reports = analytics.Reports
 	}
 	from, err := a.openArchive(o.archive, reports...)
@@ -120,6 +117,11 @@ func (a *Program) history(ctx context.Context, o historyOptions, report analytic
 	}
 	if q.Since != nil {
 		q.Last = math.MaxInt
+	}
+	if o.agent != "" {
+		all, err := query.AgentHistories(ctx, from, o.agent, q)
+		return show(a.Out, o.archive.print, all, asUsageError(err), csvOf(query.AgentHistoryRow{}, query.AgentHistory.Table),
+			func(h query.AgentHistory) error { return printAgentHistory(a.Out, h, a.Wording(from.config)) })
 	}
 	if report != 0 {
 		return a.rowHistory(ctx, from, o, q, report, name)

@@ -189,19 +189,27 @@ func (a *Program) rowHistory(
 }
 
 func printRowHistory(w io.Writer, h query.RowHistory, words render.Wording) error {
-	shape, text := h.Report.Shape(), render.NewText(w)
-	subject, rank := []string{shape.Name}, shape.Rank()
+	shape := h.Report.Shape()
+	var subject []string
 	for _, c := range shape.Columns {
 		if value := h.Row[c.Name]; value != "" {
 			subject = append(subject, c.Name+" "+value)
 		}
 	}
-	if h.Report == analytics.AgentsReport { // in the words of top --by agent
-		rank = string(query.ByReaders)
-		subject = []string{fmt.Sprintf("%s (%s, %s) on %s", h.Row["agent"], h.Row["class"], h.Row["audience"],
-			cmp.Or(h.Row["path"], "the site"))}
-	}
-	title := words.Names.Of(h.Project) + ", " + strings.Join(subject, ", ")
+	title := words.Names.Of(h.Project) + ", " + strings.Join(append([]string{shape.Name}, subject...), ", ")
+	return printRowWindows(w, h, title, shape.Rank(), words)
+}
+
+// printAgentHistory prints the history of a row of agents.
+func printAgentHistory(w io.Writer, h query.AgentHistory, words render.Wording) error {
+	title := fmt.Sprintf("%s, %s (%s, %s) on %s", words.Names.Of(h.Project), h.Agent, h.Class, h.Audience,
+		cmp.Or(h.Path, "the site"))
+	return printRowWindows(w, h.Rows, title, string(query.ByReaders), words)
+}
+
+// printRowWindows prints the windows of a history below its title; rank names the count of [analytics.Shape.Rank].
+func printRowWindows(w io.Writer, h query.RowHistory, title, rank string, words render.Wording) error {
+	shape, text := h.Report.Shape(), render.NewText(w)
 	if h.Granularity == analytics.Day {
 		title += "; changes since a week before"
 	}

@@ -382,8 +382,8 @@ type agentHistoryQuestion struct {
 
 type agentHistoryAnswer struct {
 	ruled
-	Histories []query.RowHistory `json:"histories" jsonschema:"one of each audience of its views"`
-	Truncated bool               `json:"truncated" jsonschema:"older windows may be stored"`
+	Histories []query.AgentHistory `json:"histories" jsonschema:"one of each audience of its views"`
+	Truncated bool                 `json:"truncated" jsonschema:"older windows may be stored"`
 }
 
 func (a *assistant) agentHistory(ctx context.Context, q agentHistoryQuestion) (out agentHistoryAnswer, err error) {
@@ -391,7 +391,7 @@ func (a *assistant) agentHistory(ctx context.Context, q agentHistoryQuestion) (o
 		return out, errors.New("agent: missing; the tool agents lists them")
 	}
 	err = a.ask(ctx, q.series, analytics.Day, func(from sinks.Sink, s query.Selection) error {
-		all, err := query.RowHistories(ctx, from, analytics.AgentsReport, q.Agent, q.options(s, a.Now()))
+		all, err := query.AgentHistories(ctx, from, q.Agent, q.options(s, a.Now()))
 		if err == nil {
 			out = agentHistoryAnswer{ruled{agentRule}, all, len(all[0].Windows) >= int(q.Limit)}
 		}

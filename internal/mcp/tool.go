@@ -88,9 +88,8 @@ var schemas = map[reflect.Type]*jsonschema.Schema{
 		Type: "string", Enum: []any{"top", "rising", "falling"}, Default: json.RawMessage(`"top"`),
 		Description: "which pages: the most read, or those that rose or fell most since the window compared with",
 	},
-	reflect.TypeFor[analytics.Report]():       {Type: "string", Enum: reportNames()},
-	reflect.TypeFor[query.RankedRow]():        {Type: "object"},
-	reflect.TypeFor[query.RowHistoryWindow](): {Type: "object"},
+	reflect.TypeFor[analytics.Report](): {Type: "string", Enum: reportNames()},
+	reflect.TypeFor[query.RankedRow]():  {Type: "object"},
 	reflect.TypeFor[agentList](): {
 		Type: "string", Enum: []any{"agents", "pages", "misses"},
 		Description: "agents of the site, pages of one agent, or paths that are not there; default: agents, or pages " +

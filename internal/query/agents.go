@@ -284,3 +284,67 @@ func agentChange(c RowChange) view.AgentChange {
 	}
 	return out
 }
+
+// AgentHistory has the readers and requests of one agent in one project and audience, window by window,
+// oldest first, including the windows that the archive lacks. Its JSON keys are stable.
+type AgentHistory struct {
+	Project     string                `json:"project"`
+	ProjectName string                `json:"project_name,omitempty"`
+	Granularity analytics.Granularity `json:"granularity"`
+	Agent       string                `json:"agent"`
+	Class       string                `json:"class"`
+	Audience    analytics.Audience    `json:"audience"`
+	// Path is empty for the whole site.
+	Path    string               `json:"path"`
+	Windows []AgentHistoryWindow `json:"windows"`
+	// NewerMissing counts the complete windows after those, which the archive lacks.
+	NewerMissing int `json:"newer_windows_missing"`
+	// Rows is the same history with the columns of the report.
+	Rows RowHistory `json:"-"`
+}
+
+// AgentHistoryWindow is one window. Unknown numbers are null.
+type AgentHistoryWindow struct {
+	analytics.Window
+	AgentHistoryNumbers
+}
+
+// AgentHistoryNumbers are the numbers of one window of a history.
+type AgentHistoryNumbers struct {
+	State    string `json:"state"` // settled, provisional or Missing
+	Verified *bool  `json:"verified"`
+	Revision *int32 `json:"revision"`
+	// Absent: the rows of the window are known, and the agent is not among them.
+	Absent   bool   `json:"absent"`
+	Visitors *int64 `json:"visitors"`
+	Requests *int64 `json:"requests"`
+	Markdown *int64 `json:"markdown"`
+	Bytes    *int64 `json:"bytes"`
+	// The change of the readers, since the window of [analytics.Granularity.ComparedWith].
+	view.AgentChange
+}
+
+// AgentHistories returns the history of an agent in each project that has it in one of the windows, of each
+// audience apart; with a page that has a path, its history on that page. What could be read comes with the error
+// of what could not. An UnknownProjectError concerns the question.
+func AgentHistories(
+	ctx context.Context, from sinks.Sink, agent string, o HistoryOptions,
+) (out []AgentHistory, _ error) {
+	all, err := RowHistories(ctx, from, analytics.AgentsReport, agent, o)
+	for _, h := range all {
+		a := AgentHistory{Project: h.Project, ProjectName: h.ProjectName, Granularity: h.Granularity, Agent: agent,
+			Class: h.Row["class"], Audience: analytics.Audience(h.Row["audience"]), Path: h.Row["path"],
+			NewerMissing: h.NewerMissing, Rows: h}
+		for _, w := range h.Windows {
+			n := AgentHistoryNumbers{State: w.State, Verified: w.Verified, Revision: w.Revision, Absent: w.Absent,
+				AgentChange: agentChange(w.RowChange)}
+			if w.Counts != nil {
+				now := view.AgentNumbersOf(*w.Counts)
+				n.Visitors, n.Requests, n.Markdown, n.Bytes = &now.Visitors, &now.Requests, &now.Markdown, &now.Bytes
+			}
+			a.Windows = append(a.Windows, AgentHistoryWindow{w.Window, n})
+		}
+		out = append(out, a)
+	}
+	return out, err
+}

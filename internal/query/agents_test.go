@@ -238,7 +238,7 @@ func TestAgentHistory(t *testing.T) {
 	ask := func(agent, page string) string {
 		o := query.HistoryOptions{Selection: query.Selection{Granularity: "2d"}, Page: &page, Last: 5,
 			Today: sinktest.Key("", 6).From}
-		all, err := query.RowHistories(t.Context(), s, analytics.AgentsReport, agent, o)
+		all, err := query.AgentHistories(t.Context(), s, agent, o)
 		if err != nil {
 			return err.Error()
 		}
@@ -247,10 +247,10 @@ func TestAgentHistory(t *testing.T) {
 			var steps []string
 			for _, w := range h.Windows {
 				switch {
-				case w.Counts != nil && w.Change != nil:
-					steps = append(steps, fmt.Sprintf("%d/%d%+d", w.Counts[0], w.Counts[1], *w.Change))
-				case w.Counts != nil:
-					steps = append(steps, fmt.Sprintf("%d/%d", w.Counts[0], w.Counts[1]))
+				case w.Visitors != nil && w.Change != nil:
+					steps = append(steps, fmt.Sprintf("%d/%d%+d", *w.Visitors, *w.Requests, *w.Change))
+				case w.Visitors != nil:
+					steps = append(steps, fmt.Sprintf("%d/%d", *w.Visitors, *w.Requests))
 				case w.Absent:
 					steps = append(steps, "absent")
 				case w.State == query.Missing:
@@ -259,7 +259,7 @@ func TestAgentHistory(t *testing.T) {
 					steps = append(steps, "unknown")
 				}
 			}
-			out = append(out, h.Row["audience"]+": "+strings.Join(steps, " "))
+			out = append(out, string(h.Audience)+": "+strings.Join(steps, " "))
 		}
 		return strings.Join(out, "; ")
 	}
@@ -292,15 +292,21 @@ func TestRowsOfName(t *testing.T) {
 	}
 }
 
-// TestAgentNumbers: lists of agents have the counts of the report, in its order.
+// TestAgentsMissing: an archive without windows of agents names the setting, and a question that has none is
+// refused.
+// TestAgentNumbers: lists and histories of agents have the counts of the report, in its order.
 func TestAgentNumbers(t *testing.T) {
 	counts := analytics.AgentsReport.Shape().Names(analytics.Count)
-	var names []string
-	for _, c := range query.Columns(view.AgentNumbers{}) {
-		names = append(names, c.Name)
-	}
-	if !slices.Equal(names, counts) {
-		t.Errorf("%v, want %v", names, counts)
+	for _, row := range []any{view.AgentNumbers{}, query.AgentHistoryNumbers{}} {
+		var names []string
+		for _, c := range query.Columns(row) {
+			if slices.Contains(counts, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
+		if !slices.Equal(names, counts) {
+			t.Errorf("%T has %v, want %v", row, names, counts)
+		}
 	}
 	n := view.AgentNumbersOf(analytics.Counts{1, 2, 3, -1})
 	if n != (view.AgentNumbers{Visitors: 1, Requests: 2, Markdown: 3, Bytes: -1}) || n.Of("markdown") != 3 {
@@ -308,8 +314,6 @@ func TestAgentNumbers(t *testing.T) {
 	}
 }
 
-// TestAgentsMissing: an archive without windows of agents names the setting, and a question that has none is
-// refused.
 func TestAgentsMissing(t *testing.T) {
 	s := &sinktest.Memory{}
 	ask := func(r query.AgentRanking) error {
@@ -325,7 +329,7 @@ func TestAgentsMissing(t *testing.T) {
 	check(ask(query.AgentRanking{}), "the archive memory has no window: run `docgauge export`")
 	put(s, windowOf("prj_a", analytics.Day, 0, 1), page("/", 1))
 	check(ask(query.AgentRanking{}), "set DOCGAUGE_REPORTS=visitors,agents")
-	_, err := query.RowHistories(t.Context(), s, analytics.AgentsReport, "x", query.HistoryOptions{
+	_, err := query.AgentHistories(t.Context(), s, "x", query.HistoryOptions{
 		Selection: query.Selection{Granularity: analytics.Day}, Last: 1})
 	check(err, "set DOCGAUGE_REPORTS=visitors,agents")
 	totals := windowOf("prj_a", analytics.Day, 0, 1)

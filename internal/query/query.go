@@ -1,6 +1,6 @@
 // Package query answers questions about an archive: which pages were read most and which
 // changed ([Top]), the numbers of a site or of one page window by window ([Histories]), and the
-// same of agents, with the paths that they miss ([Agents]).
+// same of agents, with the paths that they miss ([Agents], [AgentHistories]).
 // The command, JSON, CSV and assistants show its reports.
 //
 // It hides how windows are found and their rows read side by side ([Compare], [CompareAgents]). It

@@ -62,6 +62,26 @@ func (r AgentsReport) Table() (out []any) {
 	return out
 }
 
+// AgentHistoryRow is a row for a window of an agent on the site, or on a page: then it has a path.
+type AgentHistoryRow struct {
+	analytics.Key
+	Agent    string             `json:"agent"`
+	Class    string             `json:"class"`
+	Audience analytics.Audience `json:"audience"`
+	Path     string             `json:"path"`
+	AgentHistoryNumbers
+}
+
+// Table has the windows, each an [AgentHistoryRow].
+func (h AgentHistory) Table() (out []any) {
+	for _, w := range h.Windows {
+		out = append(out, AgentHistoryRow{
+			analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window}, h.Agent, h.Class, h.Audience,
+			h.Path, w.AgentHistoryNumbers})
+	}
+	return out
+}
+
 // Column is a column of a row: the JSON name of a field and its value, which is nil if it is not known.
 type Column struct {
 	Name  string

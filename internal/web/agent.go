@@ -40,9 +40,9 @@ type agentAudience struct {
 
 // agentWindow is a row of the table.
 type agentWindow struct {
-	query.RowHistoryWindow
-	Numbers *view.AgentNumbers // nil: not known
-	Href    string             // of its numbers; empty: it has none
+	query.AgentHistoryWindow
+	Granularity analytics.Granularity
+	Href        string // of its numbers; empty: it has none
 }
 
 // agentPages is the pages that an agent asked for most.
@@ -76,9 +76,9 @@ func (n *agentNumbers) read(ctx context.Context, from sinks.Sink, p *archivePage
 	}
 	p.window = site[0].Window
 	n.Days, n.All = view.Days(choice.Selection.Granularity, p.window), p.address.to(atAgents)
-	all, err := history(p, choice, func(o query.HistoryOptions) ([]query.RowHistory, error) {
-		return query.RowHistories(ctx, from, analytics.AgentsReport, n.Agent, o)
-	}, func(h query.RowHistory) analytics.Window { return h.Windows[0].Window })
+	all, err := history(p, choice, func(o query.HistoryOptions) ([]query.AgentHistory, error) {
+		return query.AgentHistories(ctx, from, n.Agent, o)
+	}, func(h query.AgentHistory) analytics.Window { return h.Windows[0].Window })
 	if err != nil {
 		return err
 	}
@@ -96,32 +96,27 @@ func (a agentAudience) requests() int64 {
 	if a.Shown == nil {
 		return 0
 	}
-	return a.Shown.Numbers.Requests
+	return *a.Shown.Requests
 }
 
-func audienceOf(p *archivePage, h query.RowHistory, by analytics.Humans) agentAudience {
-	a := agentAudience{Name: view.AgentName(h.Row["agent"], by),
-		Kind: view.AgentKind(h.Row["class"], analytics.Audience(h.Row["audience"]))}
+func audienceOf(p *archivePage, h query.AgentHistory, by analytics.Humans) agentAudience {
+	a := agentAudience{Name: view.AgentName(h.Agent, by), Kind: view.AgentKind(h.Class, h.Audience)}
 	var windows []analytics.Window
 	var readers, requests series
 	for _, w := range h.Windows {
-		row := agentWindow{RowHistoryWindow: w}
-		drawn := new(view.AgentNumbers) // of a window in which it did not read
+		row := agentWindow{AgentHistoryWindow: w, Granularity: h.Granularity}
 		switch {
-		case w.Counts != nil:
-			row.Numbers, row.Href = new(view.AgentNumbersOf(*w.Counts)), p.address.toWindow(w.Window)
-			if drawn = row.Numbers; w.Window == p.window {
+		case w.Visitors != nil:
+			row.Href = p.address.toWindow(w.Window)
+			if w.Window == p.window {
 				a.Shown = &row
 			}
-		case !w.Absent:
-			drawn = nil
+		case w.Absent:
+			w.Visitors, w.Requests = new(int64), new(int64) // it did not read
 		}
-		windows, a.Windows = append(windows, w.Window), append(a.Windows, row)
-		if drawn == nil {
-			readers, requests = append(readers, nil), append(requests, nil)
-		} else {
-			readers, requests = append(readers, &drawn.Visitors), append(requests, &drawn.Requests)
-		}
+		windows = append(windows, w.Window)
+		readers, requests = append(readers, w.Visitors), append(requests, w.Requests)
+		a.Windows = append(a.Windows, row)
 	}
 	a.Readers = countChart("Readers", h.Granularity, windows, readers)
 	a.Requests = countChart("Requests", h.Granularity, windows, requests)
@@ -218,19 +213,19 @@ func (n *agentNumbers) readSent(ctx context.Context, from sinks.Sink, p *archive
 
 // Noted is the state of the window; empty: its numbers are final.
 func (w agentWindow) Noted() string {
-	return windowRemark(w.State, w.Verified, w.Absent, w.Counts != nil, "did not read")
+	return windowRemark(w.State, w.Verified, w.Absent, w.Visitors != nil, "did not read")
 }
 
 // HTML is the number of requests that were not answered as Markdown.
-func (w agentWindow) HTML() int64 { return w.Numbers.Requests - w.Numbers.Markdown }
+func (w agentWindow) HTML() int64 { return *w.Requests - *w.Markdown }
 
 // Since is the change of a count since the window that w is compared with; nil if it is not known.
 func (w agentWindow) Since(count string) *change {
-	if w.Previous == nil || w.Counts == nil {
+	if w.Previous == nil || w.Visitors == nil {
 		return nil
 	}
-	before := view.AgentNumbersOf(*w.Previous)
-	return changeSince(new(before.Of(count)), w.Numbers.Of(count), beforeWindow(w.Granularity, w.Window))
+	now := view.AgentNumbers{Visitors: *w.Visitors, Requests: *w.Requests, Markdown: *w.Markdown, Bytes: *w.Bytes}
+	return changeSince(new(w.Previous.Of(count)), now.Of(count), beforeWindow(w.Granularity, w.Window))
 }
 
 // agentsNumbers are all agents of a window.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -54,8 +55,7 @@ func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Hand
 			}, limit: 20, empty: query.AgentRow{}, find: archive.agents},
 		{name: "agent_history", rows: "the readers and requests of an agent, window by window, oldest first",
 			parameters: []string{"project", "window", "agent", "path", "from", "to"}, limit: 30,
-			report: analytics.AgentsReport, empty: query.RowHistoryWindow{Key: analytics.Key{Report: analytics.AgentsReport}},
-			find: archive.rowHistory},
+			empty: query.AgentHistoryRow{}, find: archive.agentHistory},
 		{name: "jobs", rows: "prompts that wait to become a job, then agent jobs, newest first",
 			parameters: []string{"project", "state"}, limit: 100, empty: view.Job{}, find: jobRows},
 		{name: "outcomes", rows: "readers after each merge, by page and audience, the newest merge first",
@@ -228,9 +228,9 @@ func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error
 	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == q.project }) {
 		return q, fmt.Errorf("project %.140q: not one of DOCGAUGE_PROJECTS", q.project)
 	}
-	isHistory := e.report != 0 && !slices.Contains(e.parameters, "offset")
-	if isHistory && e.report.Shape().Site && q.rows.Name == "" {
-		return q, fmt.Errorf("%s: missing; %s%s lists them", e.report.Shape().Noun(), apiRoot, e.report)
+	if e.report == 0 && slices.Contains(e.parameters, "agent") && !slices.Contains(e.parameters, "list") &&
+		q.agents.Agent == "" {
+		return q, errors.New("agent: missing; " + apiRoot + "agents lists them")
 	}
 	if !q.values.Has("format") {
 		q.csv = prefersCSV(r.Header)

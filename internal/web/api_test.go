@@ -173,9 +173,8 @@ func TestArchiveAgents(t *testing.T) {
 		"agents?list=misses&agent=GPTbot":       "404 agent \"GPTbot\" has no row in the week windows asked for; did you mean",
 		"agents?list=misses&agent=browser":      `{"agents":[]}`,
 		"agent_history?window=week":             "400 agent: missing; /api/v1/agents lists them",
-		"sources_history?window=week":           "400 source: missing; /api/v1/sources lists them",
-		"agent_history?window=week&agent=GPTBot&from=2026-10-01": `"path":"","agent":"GPTBot","class":"training",` +
-			`"audience":"neither","state":"provisional","verified":false,"revision":1,"absent":false,"visitors":2,` +
+		"agent_history?window=week&agent=GPTBot&from=2026-10-01": `"agent":"GPTBot","class":"training","audience":` +
+			`"neither","path":"","state":"provisional","verified":false,"revision":1,"absent":false,"visitors":2,` +
 			`"requests":90,`,
 	} {
 		path, parameters, _ := strings.Cut(query, "?")

@@ -181,6 +181,20 @@ func (a Archive) agents(ctx context.Context, s *view.Snapshot, q question) (out 
 	})
 }
 
+// agentHistory returns the windows of an agent.
+func (a Archive) agentHistory(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+	q.window = cmp.Or(q.window, analytics.Day)
+	return a.each(ctx, s, q, func(
+		ctx context.Context, from sinks.Sink, selection query.Selection) (l listed, err error) {
+		all, err := query.AgentHistories(ctx, from, q.agents.Agent, query.HistoryOptions{Selection: selection,
+			Page: q.path, Last: q.limit, Since: q.from, Until: q.to, Today: q.today})
+		for _, h := range all {
+			l.rows = append(l.rows, h.Table()...)
+		}
+		return l, err
+	})
+}
+
 // endpointsOf are the lists of a report that has no list of another kind: its rows, and their history.
 func (a Archive) endpointsOf(report analytics.Report) []endpoint {
 	rows := endpoint{name: report.String(), rows: report.Shape().About, limit: 20, report: report,
