@@ -109,38 +109,38 @@ func (s *Sizes) Learn(k analytics.Key, rows int64) (first bool) {
 	return len(s.rows[series]) == 1
 }
 
-func (s *Sizes) find(of Series, w analytics.Window) (at int, known bool) {
-	return slices.BinarySearchFunc(s.rows[of], w, func(a sized, w analytics.Window) int {
+func (s *Sizes) find(series Series, w analytics.Window) (at int, known bool) {
+	return slices.BinarySearchFunc(s.rows[series], w, func(a sized, w analytics.Window) int {
 		return cmp.Or(cmp.Compare(a.window.From, w.From), cmp.Compare(a.window.To, w.To))
 	})
 }
 
 // PerPage returns how many rows each page of the source but the last has.
-func (s *Sizes) PerPage(of Source) int {
+func (s *Sizes) PerPage(source Source) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pageRows(of)
+	return s.pageRows(source)
 }
 
-func (s *Sizes) pageRows(of Source) int {
-	if n := s.perPage[of]; n > 0 {
+func (s *Sizes) pageRows(source Source) int {
+	if n := s.perPage[source]; n > 0 {
 		return n
 	}
 	return analytics.PageRows
 }
 
 // SetPerPage records the number of rows that the pages of a source were seen to have.
-func (s *Sizes) SetPerPage(of Source, rows int) {
+func (s *Sizes) SetPerPage(source Source, rows int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.perPage[of] = rows
+	s.perPage[source] = rows
 }
 
 // SetChecked records the number of pages about which one answer about a day tells ([DayPages]).
-func (s *Sizes) SetChecked(of Source, pages int) {
+func (s *Sizes) SetChecked(source Source, pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.checked[of] = pages
+	s.checked[source] = pages
 }
 
 // SetBegun records the number of pages of a window in the spool.
@@ -158,10 +158,10 @@ func (s *Sizes) Begun(k analytics.Key) int {
 }
 
 // Knows reports whether a window of the source was ever read.
-func (s *Sizes) Knows(of Source) bool {
+func (s *Sizes) Knows(source Source) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[of]
+	return s.known[source]
 }
 
 // Pages returns how many pages an item probably has.

@@ -255,11 +255,11 @@ func TriedBefore(a, other analytics.Aside, begun, otherBegun int) bool {
 }
 
 // Gaps returns the windows that [Plan] calls missing, newest first.
-func Gaps(in Input, of Wanted) []analytics.Window {
+func Gaps(in Input, wanted Wanted) []analytics.Window {
 	var gaps []analytics.Window
 	p := newPlanner(in)
-	for w := range p.windows(of) {
-		if item, revision, known := p.item(of, w); p.isMissing(item, revision, known) {
+	for w := range p.windows(wanted) {
+		if item, revision, known := p.item(wanted, w); p.isMissing(item, revision, known) {
 			gaps = append(gaps, w)
 		}
 	}
@@ -267,17 +267,17 @@ func Gaps(in Input, of Wanted) []analytics.Window {
 }
 
 // Early returns how many missing windows are not due because they begin before the service has data.
-func Early(in Input, of Wanted) int {
+func Early(in Input, wanted Wanted) int {
 	p := newPlanner(in)
-	previous := Previous(of.Granularity, Newest(of.Granularity, p.today))
-	if from, known := p.dataFrom(of.Project); !known || from <= min(in.Since, previous.From) {
+	previous := Previous(wanted.Granularity, Newest(wanted.Granularity, p.today))
+	if from, known := p.dataFrom(wanted.Project); !known || from <= min(in.Since, previous.From) {
 		return 0
 	}
 	all := in
 	all.DataFrom = nil
-	n := len(Gaps(all, of))
-	if !p.hasNoData(of.Project) {
-		n -= len(Gaps(in, of))
+	n := len(Gaps(all, wanted))
+	if !p.hasNoData(wanted.Project) {
+		n -= len(Gaps(in, wanted))
 	}
 	return n
 }
@@ -373,8 +373,8 @@ func Settles(w analytics.Window, settle time.Duration, readAt time.Time, verifie
 }
 
 // ripe reports whether w can no longer change at the given time.
-func ripe(w analytics.Window, settle time.Duration, at time.Time) bool {
-	return !at.Before(w.To.Time().Add(settle))
+func ripe(w analytics.Window, settle time.Duration, now time.Time) bool {
+	return !now.Before(w.To.Time().Add(settle))
 }
 
 // planner is a prepared Input: no duplicates, the projects in the order of this run.
@@ -425,19 +425,19 @@ func newPlanner(in Input) *planner {
 // newest complete one, those that begin on or after Since, the one before the newest,
 // and older ones that are provisional. None of a source that the service lacks, or that begins before the service has
 // data; while it has none, the newest.
-func (p *planner) windows(of Wanted) iter.Seq[analytics.Window] {
+func (p *planner) windows(wanted Wanted) iter.Seq[analytics.Window] {
 	return func(yield func(analytics.Window) bool) {
-		if p.lacks(of.Source) || !of.Report.HasWindows(of.Granularity) {
+		if p.lacks(wanted.Source) || !wanted.Report.HasWindows(wanted.Granularity) {
 			return
 		}
-		g := of.Granularity
+		g := wanted.Granularity
 		newest := Newest(g, p.today)
 		previous := Previous(g, newest)
-		if p.hasNoData(of.Project) {
+		if p.hasNoData(wanted.Project) {
 			yield(newest)
 			return
 		}
-		if from, known := p.dataFrom(of.Project); known {
+		if from, known := p.dataFrom(wanted.Project); known {
 			all := yield
 			yield = func(w analytics.Window) bool { return w.From < from || all(w) }
 		}
@@ -453,7 +453,7 @@ func (p *planner) windows(of Wanted) iter.Seq[analytics.Window] {
 		if early(previous) && !yield(previous) {
 			return
 		}
-		for _, w := range p.older[Series{of.Source, g}] {
+		for _, w := range p.older[Series{wanted.Source, g}] {
 			if w != newest && w != previous && !yield(w) {
 				return
 			}
@@ -482,9 +482,9 @@ func (p *planner) isPrevious(g analytics.Granularity, w analytics.Window) bool {
 }
 
 // classify returns w as an item and its tier, or notDue.
-func (p *planner) classify(of Wanted, w analytics.Window) (Item, tier) {
-	item, revision, known := p.item(of, w)
-	if p.hasNoData(of.Project) {
+func (p *planner) classify(wanted Wanted, w analytics.Window) (Item, tier) {
+	item, revision, known := p.item(wanted, w)
+	if p.hasNoData(wanted.Project) {
 		item.Why = "exported once the service has data of the project"
 	}
 	t := tierSettling
@@ -569,11 +569,11 @@ func (p *planner) failedSince(k analytics.Key) bool {
 	return failed && !p.failedAt(a).Before(p.in.Began) || !at.Before(p.in.Began)
 }
 
-func (p *planner) refused(of Source) (at, until time.Time) {
+func (p *planner) refused(source Source) (at, until time.Time) {
 	if p.in.Refused == nil {
 		return at, until
 	}
-	return p.in.Refused(of)
+	return p.in.Refused(source)
 }
 
 // aside returns the record of a window that failed.
@@ -585,10 +585,10 @@ func (p *planner) aside(k analytics.Key) (a analytics.Aside, failed bool) {
 }
 
 // item returns w as an item without a reason, and its newest revision.
-func (p *planner) item(of Wanted, w analytics.Window) (Item, analytics.Revision, bool) {
-	key := of.Key(w)
+func (p *planner) item(wanted Wanted, w analytics.Window) (Item, analytics.Revision, bool) {
+	key := wanted.Key(w)
 	revision, known := p.in.Known(key)
-	return Item{Key: key, TotalsOnly: of.TotalsOnly, Newest: w == Newest(of.Granularity, p.today)}, revision, known
+	return Item{Key: key, TotalsOnly: wanted.TotalsOnly, Newest: w == Newest(wanted.Granularity, p.today)}, revision, known
 }
 
 // isMissing reports whether item should be exported and the ledger does not have it,

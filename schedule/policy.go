@@ -64,16 +64,16 @@ const lackingLasts = 24 * time.Hour
 
 // Lacks returns until when nothing of a source is requested because the service lacks it, and whether
 // that is so.
-func (l Learned) Lacks(of Source, now time.Time) (until time.Time, yes bool) {
-	at := l[Series{Source: of}][Lacking].At
+func (l Learned) Lacks(source Source, now time.Time) (until time.Time, yes bool) {
+	at := l[Series{Source: source}][Lacking].At
 	until = at.Add(lackingLasts)
 	return until, !at.IsZero() && now.Before(until)
 }
 
 // Refused returns when the service refused a source last, or all of its project, and until when nothing of
 // it is requested for that reason; zero times where the service does not refuse it.
-func (l Learned) Refused(of Source) (at, until time.Time) {
-	for _, of := range []Source{of, {Project: of.Project}} {
+func (l Learned) Refused(source Source) (at, until time.Time) {
+	for _, of := range []Source{source, {Project: source.Project}} {
 		if n := l[Series{Source: of}][Refused]; n.N > 0 && n.At.Add(pause(n.N)).After(until) {
 			at, until = n.At, n.At.Add(pause(n.N))
 		}
@@ -82,8 +82,8 @@ func (l Learned) Refused(of Source) (at, until time.Time) {
 }
 
 // KnowsPageSize reports whether the number of rows on a page, of which the state has the last, is to be believed.
-func (l Learned) KnowsPageSize(of Source, now time.Time) bool {
-	at := l[Series{Source: of}][PageSize].At
+func (l Learned) KnowsPageSize(source Source, now time.Time) bool {
+	at := l[Series{Source: source}][PageSize].At
 	return at.IsZero() || now.Sub(at) < movementLasts
 }
 
@@ -112,11 +112,11 @@ func DataNumber(day *analytics.Date) int {
 }
 
 // Set records a fact from the state.
-func (l Learned) Set(s Series, f Fact, n int, at time.Time) {
+func (l Learned) Set(s Series, f Fact, n int, now time.Time) {
 	if l[s] == nil {
 		l[s] = map[Fact]Noted{}
 	}
-	l[s][f] = Noted{n, at}
+	l[s][f] = Noted{n, now}
 }
 
 // Of returns what is known of a fact.

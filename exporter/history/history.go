@@ -60,7 +60,7 @@ type Archive interface {
 	// Revisions yields the newest reading of each window, in any order. An
 	// error concerns one window and does not end it.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
-	// Window opens one of them; done closes it. Several goroutines call it at once,
+	// Window opens the rows of a reading; done closes them. Several goroutines call it at once,
 	// and only for pages and agents.
 	Window(ctx context.Context, rev analytics.Revision) (w Window, done func() error, err error)
 }

@@ -81,6 +81,15 @@ func (t Totals) More() (more []NamedCount) {
 	return more
 }
 
+// ByName are the counts by their names.
+func (t Totals) ByName() map[string]int64 {
+	named := map[string]int64{}
+	for i, n := range t.Fields() {
+		named[TotalsNames()[i]] = *n
+	}
+	return named
+}
+
 // Totals are the counts of a report whose counts are totals of visitors.
 func (c Counts) Totals() (t Totals) {
 	for i, n := range t.Fields() {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,44 @@ func TestImports(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentedNames: the files, packages and tests that the pages for developers name are there.
+func TestDocumentedNames(t *testing.T) {
+	var files, tests []string
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), ".") && path != root {
+			return filepath.SkipDir
+		}
+		files = append(files, strings.TrimPrefix(path, root))
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			var text []byte
+			text, err = os.ReadFile(path)
+			tests = append(tests, string(text))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := strings.Join(tests, "\n")
+	pages, _ := filepath.Glob(root + "/docs/dev/*.md")
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range documented.FindAllStringSubmatch(string(text), -1) {
+			file, test := strings.TrimSuffix(found[1], "/"), found[2]
+			if file != "" && !slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix(f, "/"+file) }) ||
+				test != "" && !strings.Contains(code, "func "+test+"(") {
+				t.Errorf("%s: %s is not there", page, found[0])
+			}
+		}
+	}
+}
+
+// documented is a path below one of our directories, a file of Go, or a test.
+var documented = regexp.MustCompile("`(?:((?:cmd|deploy|docs|exporter|internal|schedule|sinks)/[\\w./-]*|[\\w/-]+\\.go)|(Test\\w+))`")
 
 func TestGoModInstalls(t *testing.T) {
 	var mod struct{ Replace, Exclude []any }

@@ -53,12 +53,8 @@ type texts struct {
 
 // newGroup returns an empty group for rows with such fields.
 func newGroup(f analytics.Fields) *rowGroup {
-	g := new(rowGroup)
-	g.texts = slices.Grow(g.texts[:0], len(f.Texts))[:len(f.Texts)]
-	g.truths = slices.Grow(g.truths[:0], len(f.Truths))[:len(f.Truths)]
-	g.counts = slices.Grow(g.counts[:0], len(f.Counts))[:len(f.Counts)]
-	g.clear()
-	return g
+	return &rowGroup{texts: make([]texts, len(f.Texts)), truths: make([][]bool, len(f.Truths)),
+		counts: make([][]int64, len(f.Counts))}
 }
 
 func (g *rowGroup) clear() {

@@ -11,7 +11,7 @@ import (
 )
 
 // WriteTable writes a Parquet file that is no window file: columns of texts, then of whole numbers. rows
-// calls add with each row. After an error the file is of no use.
+// calls add with each row. After an error the file is unusable.
 func WriteTable(
 	to io.Writer, texts, numbers []string, rows func(add func(texts []string, numbers []int64) error) error,
 ) (err error) {

@@ -125,7 +125,7 @@ func show[Report any](w io.Writer, o input.Formats, reports []Report, err error,
 	}), err)
 }
 
-// csvOf writes the rows of reports; empty is one of them.
+// csvOf writes the rows of reports; empty is a row without values.
 func csvOf[Report any](empty any, rows func(Report) []any) func(io.Writer, []Report) error {
 	return func(w io.Writer, all []Report) error {
 		var out []any

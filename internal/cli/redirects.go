@@ -370,7 +370,7 @@ func (a *Program) proposeRules(
 	}
 	if text := redirects.Prompt(repo.project, file, proposals); o.prompt != "" && text != "" {
 		if err := durable.CreateFile(o.prompt, []byte(text), 0o644); errors.Is(err, fs.ErrExist) {
-			a.Note("--prompt: %s is there already and stays as it is", o.prompt) // the queue may be at work on it
+			a.Note("--prompt: %s already exists and was not changed", o.prompt) // the queue may be at work on it
 		} else if err != nil {
 			return fmt.Errorf("--prompt: %w", err)
 		}

@@ -99,7 +99,7 @@ const maxLink = 1000
 
 func (h *server) parse(u *url.URL) (repository string, number int, ok bool) {
 	path, within := strings.CutPrefix(u.EscapedPath(), h.web.Path)
-	if !within || u.Scheme != h.web.Scheme || place(u) != place(h.web) {
+	if !within || u.Scheme != h.web.Scheme || hostPort(u) != hostPort(h.web) {
 		return "", 0, false
 	}
 	m := h.link.FindStringSubmatch(path)
@@ -115,8 +115,8 @@ func (h *server) parse(u *url.URL) (repository string, number int, ok bool) {
 	return m[1], number, err == nil
 }
 
-// place is where a URL leads: host and port.
-func place(u *url.URL) string {
+// hostPort is the host and port that a URL leads to.
+func hostPort(u *url.URL) string {
 	name := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
 	return net.JoinHostPort(name, cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme]))
 }
@@ -149,7 +149,7 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.room(); err != nil {
+	if err := h.admit(); err != nil {
 		return nil, err
 	}
 	return &reading{server: h, token: token, pr: pr}, nil

@@ -46,7 +46,8 @@ type Host struct {
 	read     func(*reading, context.Context) error
 	// pulls is the path of pull requests, below the root. search lists the open ones, of a branch if the host can
 	// tell: Gitea cannot, and its operation repoGetPullRequestByBaseHead returns any one of several. isOf reports
-	// whether a listed one is of that branch here, not of a fork. The rest are names in one to be opened.
+	// whether a listed pull request has that branch here, not in a fork. The other fields name parts of a pull request to
+	// open.
 	pulls              string
 	search             func(project, branch string) url.Values
 	isOf               func(l listed, branch string) bool
@@ -144,7 +145,7 @@ type server struct {
 	client    *http.Client
 	userAgent string
 
-	// The rest is of a Client.
+	// Fields used only by Client.
 	setting string // DOCGAUGE_GITHUB
 	now     func() time.Time
 	mu      sync.Mutex

@@ -109,7 +109,7 @@ const (
 // link, too, if the pull request is there and only its text or its labels are not as p has them.
 func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) {
 	pulls, isNew := o.root(o.project)+o.pulls, p.Ended
-	err = Retry(ctx, again, func() error {
+	err = Retry(ctx, mayReopen, func() error {
 		l, err := o.find(ctx, p, p.Ended)
 		if err == nil && l.link() == "" {
 			fields := map[string]any{"title": p.Title, o.branch: p.Branch, o.base: p.Base,
@@ -165,7 +165,7 @@ func (o *Opener) Exists(ctx context.Context, p Proposal) (bool, error) {
 }
 
 func (o *Opener) existing(ctx context.Context, p Proposal) (l listed, err error) {
-	err = Retry(ctx, again, func() error {
+	err = Retry(ctx, mayReopen, func() error {
 		l, err = o.find(ctx, p, p.Ended)
 		return err
 	})
@@ -175,15 +175,15 @@ func (o *Opener) existing(ctx context.Context, p Proposal) (l listed, err error)
 	return l, err
 }
 
-// Retry calls do until it succeeds, 4 times within a minute at most. again reports whether to try again after the nth
+// Retry calls do until it succeeds, 4 times within a minute at most. retryable reports whether to try again after the nth
 // attempt ended with err, after how long a pause at least. Retry returns the last error.
-func Retry(ctx context.Context, again func(err error, n int) (pause time.Duration, yes bool), do func() error) error {
+func Retry(ctx context.Context, retryable func(err error, n int) (pause time.Duration, yes bool), do func() error) error {
 	for n := 1; ; n++ {
 		err := do()
 		if err == nil {
 			return nil
 		}
-		least, yes := again(err, n)
+		least, yes := retryable(err, n)
 		if !yes || n >= attempts || clock.Sleep(ctx, max(clock.Backoff(firstPause, maxPause, 4, n), least)) != nil {
 			return err
 		}
@@ -345,9 +345,9 @@ func (e responseError) Error() string {
 	return fmt.Sprintf("status %d %s: %s", e.status, http.StatusText(e.status), e.message)
 }
 
-// again is for Retry: it was not reached, did not finish, or has too much to do. One more attempt finds what it says
+// mayReopen is for Retry: the host was not reached, did not finish, or has too much to do. One more attempt finds what it says
 // is there already.
-func again(err error, n int) (pause time.Duration, yes bool) {
+func mayReopen(err error, n int) (pause time.Duration, yes bool) {
 	response, ok := errors.AsType[responseError](err)
 	if !ok {
 		_, sent := errors.AsType[*url.Error](err)

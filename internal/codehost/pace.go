@@ -21,8 +21,8 @@ const (
 // the rest of its quota is left to others.
 type pace struct{ ahead, reserved time.Time }
 
-// room returns nil if another pull request may be read now.
-func (h *server) room() error {
+// admit returns nil if another pull request may be read now.
+func (h *server) admit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()

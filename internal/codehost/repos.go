@@ -140,7 +140,7 @@ func (r *reading) readFiles(ctx context.Context, path string) error {
 	return nil
 }
 
-// changedFile is a changed file: New, Old and Diff are of GitLab, the others of GitHub and Gitea.
+// changedFile is a changed file: GitLab sends New, Old and Diff, GitHub and Gitea the other fields.
 type changedFile struct {
 	Name   string `json:"filename"`
 	Former string `json:"previous_filename"`

@@ -32,12 +32,12 @@ func List(text string) []string {
 }
 
 // SelectProjects splits a comma-separated list of projects, and refuses one that is not known.
-// place is where the known projects are, for the error.
-func SelectProjects(list string, known []string, place string) ([]string, error) {
+// origin is where the known projects are, for the error.
+func SelectProjects(list string, known []string, origin string) ([]string, error) {
 	ids := List(list)
 	for _, id := range ids {
 		if !slices.Contains(known, id) {
-			return nil, mistake("--project %.140q is not in %s; %s", id, place, format.DidYouMean(id, known))
+			return nil, mistake("--project %.140q is not in %s; %s", id, origin, format.DidYouMean(id, known))
 		}
 	}
 	return ids, nil

@@ -322,7 +322,7 @@ func (c *columns) read(yield func(action)) {
 	}
 }
 
-// open returns a function that reads a field of the next row; nil for one that is of no use.
+// open returns a function that reads a field of the next row; nil for one that is not used.
 func (c *columns) open(path string, kind reflect.Type) func(reflect.Value) {
 	switch kind.Kind() {
 	case reflect.String:

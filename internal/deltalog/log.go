@@ -82,7 +82,7 @@ func (t *Table) refresh(ctx context.Context) error {
 	}
 	s, err := t.load(ctx)
 	if err != nil {
-		t.mark = mark{} // the former snapshot is of no use until all is read
+		t.mark = mark{} // the former snapshot is not used until all is read
 		return err
 	}
 	t.snap = s

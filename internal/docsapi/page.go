@@ -130,7 +130,7 @@ func decode(body []byte, maxRows int, shape *analytics.Shape) (page analytics.Pa
 // readSite reads totals that are rows: objects with the columns of a row but for the path and the truths,
 // which are true. row is where the columns go.
 func readSite(
-	d *pageDecoder, of *analytics.Shape, row *analytics.Record, columns []member,
+	d *pageDecoder, shape *analytics.Shape, row *analytics.Record, columns []member,
 ) (site []analytics.Record, err error) {
 	var counted []member
 	for _, m := range columns[1:] {
@@ -144,8 +144,8 @@ func readSite(
 		if err := d.object(counted); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(site, func(o analytics.Record) bool { return of.Compare(*row, o) == 0 }) {
-			return d.broken(of.Describe(*row) + " comes twice")
+		if slices.ContainsFunc(site, func(o analytics.Record) bool { return shape.Compare(*row, o) == 0 }) {
+			return d.broken(shape.Describe(*row) + " comes twice")
 		}
 		site = append(site, *row)
 		return nil

@@ -311,32 +311,22 @@ func (w *Watcher) others(ctx context.Context, l coverage.Ledger, week state.Entr
 
 // sources adds the assistants that sent people in a week, if sources are exported.
 func (w *Watcher) sources(ctx context.Context, l coverage.Ledger, week state.Entry, d *view.Digest) error {
-	key := week.Key
-	key.Report = analytics.SourcesReport
-	now := l.Entry(key)
+	now, former := weeksOf(l, analytics.SourcesReport, week)
 	if now == nil {
 		return nil
 	}
-	key.Window = schedule.Previous(analytics.Week, week.Window)
-	ranking, err := query.RowRanking{Report: key.Report, N: view.MaxRows}.Complete()
+	ranking, err := query.RowRanking{Report: analytics.SourcesReport, N: view.MaxRows}.Complete()
 	if err != nil {
 		return err
 	}
-	r, err := app.Compare(ctx, w.app, *now, l.Entry(key), ranking, query.CompareRows)
-	for i, row := range analytics.RowsOf[analytics.SourceRow](recordsOf(r.Rows)) {
+	r, err := app.Compare(ctx, w.app, *now, former, ranking, query.CompareRows)
+	for i, row := range analytics.RowsOf[analytics.SourceRow](r.Records()) {
 		if row.Class == "assistant" && len(d.Sources) < digestAgents {
 			d.Sources = append(d.Sources, view.DigestSource{Source: row.Source, Agent: row.Agent, Visitors: row.Visitors,
 				Change: r.Rows[i].Change, Reads: r.Rows[i].Beside})
 		}
 	}
 	return err
-}
-
-func recordsOf(rows []query.RankedRow) (records []analytics.Record) {
-	for _, row := range rows {
-		records = append(records, row.Row)
-	}
-	return records
 }
 
 // rows returns the most read pages of two weeks.

@@ -34,7 +34,7 @@ type ahead struct {
 	// predicted is the offset of the first request, 0 for no prediction.
 	predicted int
 	// inFlight has the offsets that are requested and not in the page log yet. guessing
-	// means that one of them is a guess.
+	// means that one request is a guess.
 	inFlight map[int]bool
 	guessing bool
 	// chained is the last page that was requested because it follows the furthest; every

@@ -234,7 +234,7 @@ func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 	switch {
 	case w.pages.tolerant:
 		if err := w.keepsFormer(); errors.Is(err, errNoTotals) {
-			return err // the other pages are of no use
+			return err // without this page the others are not needed
 		}
 		return repeats
 	case repeats != nil:

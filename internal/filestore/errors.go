@@ -70,23 +70,23 @@ func (e credentialsError) Unwrap() error { return e.error }
 // bucketError is an error of a bucket in plain words, without the wrappings of the
 // SDK.
 type bucketError struct {
-	place, text string
-	err         error
+	location, text string
+	err            error
 }
 
-func (e bucketError) Error() string { return e.place + ": " + e.text }
+func (e bucketError) Error() string { return e.location + ": " + e.text }
 
 func (e bucketError) Unwrap() error { return e.err }
 
-// explain adds to an error its place, its meaning and the remedy. Errors of local files
+// explain adds to an error its location, its meaning and the remedy. Errors of local files
 // need no explanation.
-func explain(place string, err error) error {
+func explain(location string, err error) error {
 	_, explained := errors.AsType[bucketError](err)
 	_, local := err.(*fs.PathError) //nolint:errorlint // those that the SDK wraps are not ours
 	if err == nil || explained || local {
 		return err
 	}
-	return bucketError{place, describe(err), err}
+	return bucketError{location, describe(err), err}
 }
 
 func describe(err error) string {

@@ -81,14 +81,14 @@ func (all *scattered) without(j int) (best scatter) {
 // as strong, and the interval has the changes whose p would be above 10 %. The share cannot be small among few
 // pages, so the p of a very strong change comes from a Student distribution that has the interval of the untouched
 // pages.
-func placeboTest(touched pageChange, placebos []pageChange, of *scattered) (p, width float64) {
+func placeboTest(touched pageChange, placebos []pageChange, untouched *scattered) (p, width float64) {
 	// No page has a say in its own strength, its change in standard deviations.
-	deviation := of.without(-1).deviation(touched)
+	deviation := untouched.without(-1).deviation(touched)
 	own := math.Abs(touched.log) / deviation
 	var others []float64
 	stronger := 0
 	for j, g := range placebos {
-		strength := math.Abs(g.log) / of.without(j).deviation(g)
+		strength := math.Abs(g.log) / untouched.without(j).deviation(g)
 		others = append(others, strength)
 		if strength >= own {
 			stronger++

@@ -54,8 +54,8 @@ func redirectMerges(rules []view.Redirect, merges []view.Merge) (out []view.Merg
 }
 
 // asked returns the redirects whose path was missed in the days around their beginning, the newest first, without their
-// effects. It leaves out a redirect whose path nobody missed: that one cannot have changed the readers of its target. The
-// error says what could not be read; the redirects come with it.
+// effects. It leaves out a redirect whose path was never missed: such a redirect cannot have changed the readers of its
+// target. The error says what could not be read; the redirects come with it.
 func asked(ctx context.Context, from sinks.Sink, rules []journal.Redirect) ([]view.Redirect, error) {
 	byProject := map[string][]journal.Redirect{}
 	for _, r := range rules {

@@ -265,24 +265,24 @@ func checkCount(function string, n int, things string) error {
 // read returns the content of two windows of a granularity, which it reads once. It refuses numbers that do not
 // fit the prompt: of windows that are not adjacent, are long past, or differ from those whose
 // numbers the prompt already has.
-func (r *renderer) read(granularity string, of Content) (Adjacent, error) {
+func (r *renderer) read(granularity string, content Content) (Adjacent, error) {
 	g, err := analytics.ParseGranularity(granularity)
 	if err != nil {
 		return Adjacent{}, &functionError{err}
 	}
-	if r.numbers == nil && of == Pages {
-		of = Totals // both are missing
+	if r.numbers == nil && content == Pages {
+		content = Totals // both are missing
 	}
-	key := string(of) + " " + string(g)
+	key := string(content) + " " + string(g)
 	if numbers, ok := r.known[key]; ok {
 		return numbers, nil
 	}
 	var numbers Adjacent
 	if err = ErrNoNumbers; r.numbers != nil {
-		numbers, err = r.numbers.Windows(r.ctx, r.prompt.Project, g, of)
+		numbers, err = r.numbers.Windows(r.ctx, r.prompt.Project, g, content)
 	}
 	series := string(g)
-	if of == Agents || of == Misses {
+	if content == Agents || content == Misses {
 		series = "agents " + series
 	}
 	window, former := numbers.Window, numbers.FormerWindow
@@ -298,7 +298,7 @@ func (r *renderer) read(granularity string, of Content) (Adjacent, error) {
 			seen, window)
 	}
 	if err != nil {
-		return Adjacent{}, functionErrorf("%s of the %s: %w", of, g, err)
+		return Adjacent{}, functionErrorf("%s of the %s: %w", content, g, err)
 	}
 	r.known[key], r.windows[series] = numbers, window
 	return numbers, nil

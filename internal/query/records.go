@@ -187,6 +187,14 @@ func marshalColumns(columns []Column) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Records are the rows as the report has them.
+func (r RowsReport) Records() (all []analytics.Record) {
+	for _, row := range r.Rows {
+		all = append(all, row.Row)
+	}
+	return all
+}
+
 // Table has the rows.
 func (r RowsReport) Table() (out []any) {
 	for _, row := range r.Rows {
@@ -283,10 +291,7 @@ func compare(
 	}
 	c.RowsReading = rowsReading(*later)
 	if !r.Report.Shape().Site {
-		c.Totals = map[string]int64{}
-		for i, n := range later.Totals.Fields() {
-			c.Totals[analytics.TotalsNames()[i]] = *n
-		}
+		c.Totals = later.Totals.ByName()
 	}
 	if earlier == nil {
 		return c, nil

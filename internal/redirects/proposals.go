@@ -380,7 +380,7 @@ func (g *guide) translated(folded string) (page, reason string) {
 	for _, p := range g.patterns {
 		_, of := unlocalized(p.from + "/")
 		as := strings.NewReplacer("/"+of+"/", "/"+locale+"/")
-		rest, ok := below(folded, strings.TrimSuffix(as.Replace(p.from+"/"), "/"))
+		rest, ok := strings.CutPrefix(folded, as.Replace(p.from+"/"))
 		if page := g.pages[as.Replace(p.to+"/"+rest)]; ok && page != "" {
 			return page, fmt.Sprintf("%d redirects lead from %s/ to %s/", p.n, p.from, p.to)
 		}

@@ -36,7 +36,7 @@ func (r Rule) target() string {
 // same is the form of a path under which hosts may look for a rule: some ignore case, most a slash at the end.
 func same(p string) string { return cmp.Or(strings.TrimSuffix(strings.ToLower(p), "/"), "/") }
 
-// takes reports whether the rule answers a path, whoever asks.
+// takes reports whether the rule answers a path, for every client.
 func (r Rule) takes(p string) bool {
 	return !r.only && (r.literal() && same(r.From) == same(p) || r.matches != nil && r.matches.MatchString(p))
 }

@@ -47,7 +47,7 @@ func (f File) WorldReadable() bool { return f.Mode&0o004 != 0 }
 
 // ReadFile reads a whole file.
 func ReadFile(path string) (file File, err error) {
-	defer func() { // the name of the system call is of no use
+	defer func() { // the name of the system call says nothing to people
 		if pe, ok := errors.AsType[*fs.PathError](err); ok {
 			err = fmt.Errorf("%s: %w", pe.Path, pe.Err)
 		}

@@ -54,12 +54,12 @@ type recordReader struct {
 }
 
 func newRecordReader(r io.ReaderAt, size int64) *recordReader {
-	return (&recordReader{r: bufio.NewReader(nil)}).at(r, 0, size)
+	return (&recordReader{r: bufio.NewReader(nil)}).reset(r, 0, size)
 }
 
-// at makes it the reader of another section.
-func (r *recordReader) at(of io.ReaderAt, begin, size int64) *recordReader {
-	r.r.Reset(io.NewSectionReader(of, begin, size))
+// reset makes it the reader of another section.
+func (r *recordReader) reset(file io.ReaderAt, begin, size int64) *recordReader {
+	r.r.Reset(io.NewSectionReader(file, begin, size))
 	r.left = size
 	return r
 }

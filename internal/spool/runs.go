@@ -225,7 +225,7 @@ func (s *sorter) next(ctx context.Context, r *run) (more bool, err error) {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	default:
-		payload, err := s.reader.at(s.file, r.begin, r.end-r.begin).next()
+		payload, err := s.reader.reset(s.file, r.begin, r.end-r.begin).next()
 		if err != nil {
 			return false, fmt.Errorf("sorted rows: %w", err)
 		}

@@ -113,11 +113,11 @@ func (t *tx) setTop(l TopRows) {
 func (db *DB) Top(ctx context.Context, n int) (out []TopRows, err error) {
 	type row struct {
 		list   TopRows
-		place  sql.NullInt64
+		rank   sql.NullInt64
 		record analytics.Record
 	}
 	columns := func(r *row) []any {
-		return windowColumns(&r.list.Key, append([]any{&r.list.Revision, &r.list.More, &r.place},
+		return windowColumns(&r.list.Key, append([]any{&r.list.Revision, &r.list.More, &r.rank},
 			r.record.Fields().All()...)...)
 	}
 	var values string
@@ -128,7 +128,7 @@ func (db *DB) Top(ctx context.Context, n int) (out []TopRows, err error) {
 		if len(out) == 0 || out[len(out)-1].Key != r.list.Key {
 			out = append(out, r.list)
 		}
-		if r.place.Valid {
+		if r.rank.Valid {
 			last := &out[len(out)-1]
 			last.Rows = append(last.Rows, r.record)
 		}

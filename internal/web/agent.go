@@ -57,7 +57,7 @@ type agentPages struct {
 type sentPeople struct {
 	Source string
 	People int64  // confirmed ones where the service tells them from others
-	Reads  string // of the agent, for one of them; empty: not known
+	Reads  string // requests of the agent for each person it sent; empty: not known
 	List   *rowList
 	Pages  *rowList // that they came to; nil: not known
 }
@@ -191,7 +191,7 @@ func (n *agentNumbers) readSent(ctx context.Context, from sinks.Sink, p *archive
 	r.Rows = slices.DeleteFunc(r.Rows, func(row query.RankedRow) bool { return row.Row.Texts[1] != source })
 	r.Count = int64(len(r.Rows))
 	n.Sent = &sentPeople{Source: source, List: rowListOf(&r, "sources", maxReportAgents)}
-	for _, row := range analytics.RowsOf[analytics.SourceRow](recordsIn(r)) {
+	for _, row := range analytics.RowsOf[analytics.SourceRow](r.Records()) {
 		if row.Agent == analytics.BrowserAgent {
 			n.Sent.People += row.Visitors
 		}
@@ -209,13 +209,6 @@ func (n *agentNumbers) readSent(ctx context.Context, from sinks.Sink, p *archive
 		}
 	}
 	return answered(err)
-}
-
-func recordsIn(r query.RowsReport) (all []analytics.Record) {
-	for _, row := range r.Rows {
-		all = append(all, row.Row)
-	}
-	return all
 }
 
 // Noted is the state of the window; empty: its numbers are final.

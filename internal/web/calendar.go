@@ -85,28 +85,28 @@ type label struct {
 	Text string
 }
 
-// place is the column and the row of a window, counted from anywhere, and their
+// gridPlace is the column and the row of a window, counted from anywhere, and their
 // names, if any.
-type place struct {
+type gridPlace struct {
 	column, row         int
 	columnName, rowName string
 }
 
 // placeOf puts days and rolling windows into weeks from Monday, by their last day,
 // and other windows into years.
-func placeOf(g analytics.Granularity, w analytics.Window) place {
+func placeOf(g analytics.Granularity, w analytics.Window) gridPlace {
 	day := w.From.Time()
 	switch g {
 	case analytics.Month:
-		return place{int(day.Month()), day.Year(), day.Format("Jan"), strconv.Itoa(day.Year())}
+		return gridPlace{int(day.Month()), day.Year(), day.Format("Jan"), strconv.Itoa(day.Year())}
 	case analytics.Week:
 		year, week := day.ISOWeek()
-		return place{week, year, monthBegun(w.From), strconv.Itoa(year)}
+		return gridPlace{week, year, monthBegun(w.From), strconv.Itoa(year)}
 	}
 	last := w.To - 1
 	weekday := (int(last.Weekday()) + 6) % 7
 	// Weeks are counted from a Monday: 1970-01-05 was one.
-	return place{
+	return gridPlace{
 		column: (int(last) - weekday + 3) / 7, row: weekday, columnName: monthBegun(last - analytics.Date(weekday)),
 	}
 }
@@ -121,7 +121,7 @@ func monthBegun(monday analytics.Date) string {
 
 // calendarOf draws at least one cell.
 func calendarOf(g view.Grid, cells []view.Cell) (c calendar) {
-	places := make([]place, len(cells))
+	places := make([]gridPlace, len(cells))
 	for i, cell := range cells {
 		places[i] = placeOf(g.Granularity, cell.Window)
 	}
@@ -152,7 +152,7 @@ func calendarOf(g view.Grid, cells []view.Cell) (c calendar) {
 	return c
 }
 
-func bounds(places []place, weeks bool) (from, to place) {
+func bounds(places []gridPlace, weeks bool) (from, to gridPlace) {
 	from, to = places[0], places[0]
 	for _, p := range places {
 		from.column, to.column = min(from.column, p.column), max(to.column, p.column)

@@ -17,7 +17,7 @@ type effectTable struct {
 	Rows         []effectRow
 	More         string // how many are not shown; empty: none
 	Incomparable int    // merges without enough data
-	// Summaries and Caution are of all merges.
+	// Summaries and Caution speak about all merges together.
 	Summaries []string
 	Caution   string
 }

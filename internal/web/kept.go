@@ -73,7 +73,7 @@ type keptSink struct {
 	mark func(context.Context) string
 }
 
-// keeping returns the archive with a memory of its own.
+// keeping returns the archive with a new memory.
 func (a Archive) keeping() Archive {
 	k := &kept{inputs: map[string]versioned{}}
 	return func(ask func(sinks.Sink) error) error {

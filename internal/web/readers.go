@@ -120,7 +120,7 @@ func (v siteValues) report(a *address, all, live bool) Report {
 	}
 	r.Projects = []view.Project{p}
 	for _, g := range slices.Concat(p.Grids, p.Others) {
-		if pages := v.pages.of(g); pages != nil && a.newest() {
+		if pages := v.pages.newest(g); pages != nil && a.newest() {
 			r.Pages[g.Newest.Key] = pages
 		}
 	}

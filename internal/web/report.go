@@ -22,7 +22,7 @@ const (
 	maxReportJobs   = 100  // in the table of jobs
 	maxReportAgents = 20   // of one window, and as many misses
 	maxReads        = 8    // AI agents whose pages are listed
-	maxReadPages    = 10   // of one of them
+	maxReadPages    = 10   // of each agent
 	maxMerges       = 20   // that are shown
 	maxMergeEffects = 20   // of one merge in its table
 	maxMergeCharts  = 4    // of one merge
@@ -32,7 +32,7 @@ const (
 // and fall, and the results of the agent's jobs. The file has every number and drawing even without
 // its script, which only adds interaction with a pointer.
 type Report struct {
-	// Made is when; ages count from it. Version is of the program.
+	// Made is when the report was made; ages count from it. Version is the version of the program.
 	Made    time.Time
 	Version string
 	// Title is the heading; empty: one is made of the names of the projects.
@@ -103,7 +103,7 @@ type reportPage struct {
 	Queue    *reportQueue // nil without a prompt queue
 	Merges   []reportMerge
 	More     int // merges that are not shown
-	// Summaries and Caution are of all merges.
+	// Summaries and Caution speak about all merges together.
 	Summaries []string
 	Caution   string
 	// A page of a server has these: links to its other pages, to this one as a file, and to the numbers.
@@ -329,8 +329,8 @@ func (s *reportSeries) compare(against Comparison, project, rest string) {
 		moved, appeared := []pageColumn{beforeColumn, nowColumn, changeColumn}, readColumns(false)
 		for _, l := range []struct {
 			pageList
-			of   analytics.Ranking
-			note string
+			ranking analytics.Ranking
+			note    string
 		}{
 			{pageList{Title: "Rising", Columns: moved, Sorted: 2}, m.Rising, ", compared with " + s.Before},
 			{pageList{Title: "Falling", Columns: moved, Sorted: 2, Rising: true}, m.Falling,
@@ -339,8 +339,8 @@ func (s *reportSeries) compare(against Comparison, project, rest string) {
 			{pageList{Title: "Vanished", Columns: moved[:1]}, m.Vanished,
 				" with readers in " + s.Before + " and none now"},
 		} {
-			l.Note = format.Plural(l.of.Count, "page") + l.note
-			if l.Rows, l.First = l.of.First, firstMoves; len(l.Rows) > 0 {
+			l.Note = format.Plural(l.ranking.Count, "page") + l.note
+			if l.Rows, l.First = l.ranking.First, firstMoves; len(l.Rows) > 0 {
 				s.Lists = append(s.Lists, l.pageList)
 			}
 		}

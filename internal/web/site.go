@@ -77,9 +77,9 @@ const livePages = 100
 // pageSet has the pages of the newest windows. It is not changed.
 type pageSet map[analytics.Key]*Pages
 
-// of returns the pages of the newest window of a grid; nil where the pages of its reading, or of the
+// newest returns the pages of the newest window of a grid; nil where the pages of its reading, or of the
 // reading that it is compared with, are not there.
-func (s *pageSet) of(g view.Grid) *Pages {
+func (s *pageSet) newest(g view.Grid) *Pages {
 	newest, before := compared(g, Comparison{})
 	if s == nil || newest == nil {
 		return nil
@@ -102,17 +102,17 @@ func number(r *analytics.Revision) int32 {
 // Refresh reads the pages of the newest windows of a snapshot, and of those before them, from the first sink
 // that has them: only of readings that were not read before. It may run beside views, but not twice
 // at once. The pages that could be read are shown, whatever the error.
-func (s *Site) Refresh(ctx context.Context, of *view.Snapshot, from []sinks.Sink) error {
+func (s *Site) Refresh(ctx context.Context, snapshot *view.Snapshot, from []sinks.Sink) error {
 	next, now := pageSet{}, s.newest.Load()
 	changed := now == nil
 	var errs []error
-	for _, p := range of.Projects {
+	for _, p := range snapshot.Projects {
 		for _, g := range slices.Concat(p.Grids, p.Others) {
 			newest, before := compared(g, Comparison{})
 			if newest == nil {
 				continue
 			}
-			pages := now.of(g)
+			pages := now.newest(g)
 			if pages == nil {
 				var err error
 				if pages, err = readFirst(ctx, from, newest, before); err != nil {

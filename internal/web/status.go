@@ -299,7 +299,7 @@ func (p *statusPage) addProjects(pages *pageSet) {
 					c.Newest.People = s.PeopleIn(w.Key)
 					c.Newest.Notes = append(c.Newest.Notes, notesOf(g, w, s.At)...)
 				}
-				if list := newestPages(w, pages.of(g), rows); len(list.Rows) > 0 {
+				if list := newestPages(w, pages.newest(g), rows); len(list.Rows) > 0 {
 					list.ID, list.Project, list.Query = c.ID+"l", v.ID, "&window="+string(g.Granularity)
 					v.Lists = append(v.Lists, list)
 				}
@@ -322,7 +322,7 @@ func (p *statusPage) addProjects(pages *pageSet) {
 			if w.Project == v.ID && w.Report == analytics.AgentsReport && len(w.Rows) > 0 {
 				read := agentsOf(w)
 				for _, g := range v.Others {
-					if newer := pages.of(g); g.Report == w.Report && g.Granularity == w.Granularity && newer != nil {
+					if newer := pages.newest(g); g.Report == w.Report && g.Granularity == w.Granularity && newer != nil {
 						read = newer
 					}
 				}

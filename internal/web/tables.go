@@ -351,10 +351,7 @@ func rowsOf(w view.RowsWindow) *query.RowsReport {
 	r := &query.RowsReport{Count: int64(len(w.Rows) + w.More)}
 	r.Key, r.RowRanking.Report, r.Humans = w.Key, w.Report, w.Humans
 	if !w.Report.Shape().Site {
-		r.Totals = map[string]int64{}
-		for i, n := range w.Totals.Fields() {
-			r.Totals[analytics.TotalsNames()[i]] = *n
-		}
+		r.Totals = w.Totals.ByName()
 	}
 	for _, row := range w.Rows {
 		r.Rows = append(r.Rows, query.RankedRow{Key: w.Key, Row: row})

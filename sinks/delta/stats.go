@@ -21,8 +21,8 @@ type statistics struct {
 // totalsStats is the statistics of the totals file of rev.
 func totalsStats(rev analytics.Revision) string {
 	s := newStatistics(rev, rev.Report.Shape().TotalsTable, 1)
-	for i, n := range rev.Totals.Values() {
-		s.exactly(analytics.TotalsNames()[i], n)
+	for name, n := range rev.Totals.ByName() {
+		s.exactly(name, n)
 	}
 	s.between("humans", string(rev.Humans), string(rev.Humans))
 	s.exactly("page_count", rev.Rows)

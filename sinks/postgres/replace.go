@@ -122,8 +122,8 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 	of := map[string]any{ses.data.count.name: rev.Rows, humansColumn.name: string(rev.Humans),
 		"revision": rev.Number, "settled": rev.Settled, "verified": rev.Verified, "exported_at": rev.ExportedAt}
 	if !ses.data.shape.Site {
-		for i, n := range rev.Totals.Values() {
-			of[analytics.TotalsNames()[i]] = n
+		for name, n := range rev.Totals.ByName() {
+			of[name] = n
 		}
 	}
 	values := slices.Clone(key)

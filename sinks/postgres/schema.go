@@ -79,6 +79,8 @@ const textColumn = `COLLATE "C" NOT NULL`
 const pathBytes = "coalesce(path_bytes, convert_to(path, 'UTF8'))"
 
 // pathKey is half of a SHA-256 of a path. Strangers choose paths, and with MD5 they could have chosen two with one key.
+// The cast to bytea takes a text with its backslashes doubled; convert_to(path, 'UTF8') would be plainer, but a generated
+// column needs immutable functions, and convert_to is only stable.
 const pathKey = `encode(substring(sha256(coalesce(path_bytes, replace(path, '\', '\\')::bytea)) FROM 1 FOR 16), 'hex')::uuid`
 
 // table is a table with the columns of its primary key.

@@ -91,7 +91,7 @@ func (a commands) keysAdd(ctx context.Context, project, scope, source string) (e
 		return err
 	}
 	if _, err := fmt.Fprintln(a.Out, secret); err != nil {
-		// Nobody has seen it.
+		// The secret was not shown to anyone.
 		_, revoked := store.RevokeAPIKey(context.WithoutCancel(ctx), key.ID)
 		return errors.Join(err, revoked)
 	}
@@ -152,7 +152,7 @@ func (a commands) project(c config.Config, name string) (string, error) {
 
 // opened returns the project of a key that opens a source, or all that feed a project alone, and their URLs. The project
 // is empty if the source feeds several.
-func (a commands) opened(c config.Config, project, source string) (of string, urls []string, err error) {
+func (a commands) opened(c config.Config, project, source string) (owner string, urls []string, err error) {
 	s, err := a.readSettings(c)
 	if err != nil {
 		return "", nil, err

@@ -422,7 +422,7 @@ func (q *query) open() (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.pulls {
-		if other = other.at(s.now()); !other.isOpen() || other.Fork || other.Branch != p.Branch || other.Base != p.Base {
+		if other = other.asOf(s.now()); !other.isOpen() || other.Fork || other.Branch != p.Branch || other.Base != p.Base {
 			continue
 		}
 		switch number := strconv.Itoa(other.Number); q.host.Kind.Name {
@@ -442,7 +442,7 @@ func (q *query) open() (any, error) {
 		p.History = append(p.History, Event{At: p.OpenedAt, Action: ConvertToDraft})
 		s.pulls[p.Number-1] = p
 	}
-	return q.object(p.at(s.now())), nil
+	return q.object(p.asOf(s.now())), nil
 }
 
 // change changes the text of a pull request.
@@ -485,7 +485,7 @@ func (q *query) edit(body any, change func(*Pull)) (any, error) {
 	defer s.mu.Unlock()
 	pr = s.pulls[pr.Number-1]
 	change(&pr)
-	return q.object(pr.at(s.now())), s.write(pr)
+	return q.object(pr.asOf(s.now())), s.write(pr)
 }
 
 // page returns the part of a list that q asks for, and links the others.

@@ -126,8 +126,8 @@ func (pr Pull) Allows() (actions []Action) {
 	return append(actions, ConvertToDraft, Merge, Close)
 }
 
-// at returns pr at a moment: without planned events, and dated back if its merge is.
-func (pr Pull) at(now time.Time) Pull {
+// asOf returns pr at a moment: without planned events, and dated back if its merge is.
+func (pr Pull) asOf(now time.Time) Pull {
 	pr.History = slices.Clone(pr.happened(now))
 	for _, e := range pr.History {
 		if e.At.After(pr.UpdatedAt) {

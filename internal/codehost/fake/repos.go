@@ -137,7 +137,7 @@ func (q *query) one(pr Pull) object {
 // words are the words of GitHub and of Gitea for what people do.
 type words map[Action][2]string
 
-func (w words) of(kind string, a Action) string {
+func (w words) text(kind string, a Action) string {
 	if kind == gitea {
 		return w[a][1]
 	}
@@ -156,7 +156,7 @@ var (
 func (q *query) happenings(pr Pull, words words, field, when string) []object {
 	list := []object{}
 	for i, e := range pr.History {
-		name := words.of(q.host.Kind.Name, e.Action)
+		name := words.text(q.host.Kind.Name, e.Action)
 		if name == "" || e.Action == ConvertToDraft && e.At.Equal(pr.OpenedAt) { // it was opened as one
 			continue
 		}

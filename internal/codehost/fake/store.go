@@ -69,7 +69,7 @@ func (s *Store) Push(p Pull, plan func(number int, opened time.Time) []Event) (n
 		if known.Branch != p.Branch {
 			continue
 		}
-		if known.at(now).isOpen() {
+		if known.asOf(now).isOpen() {
 			pr = known
 		} else if known.Head == p.Head {
 			return known.Number, nil
@@ -120,7 +120,7 @@ func (s *Store) Act(number int, e Event) error {
 	if e.At.IsZero() {
 		e.At = now
 	}
-	if current := pr.at(now); !slices.Contains(current.Allows(), e.Action) {
+	if current := pr.asOf(now); !slices.Contains(current.Allows(), e.Action) {
 		return fmt.Errorf("pull request %d is %s and %w: %.40q", number, current.State(), ErrNotAllowed, e.Action)
 	}
 	pr.History = append(pr.happened(now), e)
@@ -156,7 +156,7 @@ func (s *Store) Pull(number string) (Pull, bool) {
 	if err != nil || n < 1 || n > len(s.pulls) || strings.TrimLeft(number, "123456789") == number {
 		return Pull{}, false
 	}
-	return s.pulls[n-1].at(s.now()), true
+	return s.pulls[n-1].asOf(s.now()), true
 }
 
 // Pulls returns the current pull requests by number.
@@ -171,7 +171,7 @@ func (s *Store) newest() iter.Seq[Pull] {
 		defer s.mu.Unlock()
 		now := s.now()
 		for _, pr := range slices.Backward(s.pulls) {
-			if !yield(pr.at(now)) {
+			if !yield(pr.asOf(now)) {
 				return
 			}
 		}

@@ -39,10 +39,10 @@ func (l *lab) agentsAll(ctx context.Context) (all []result) {
 		return v, cmd
 	}
 	visitors, cmd := run(site, "visitors", days*agentPages)
-	l.look(ctx, cmd.Env, looks, visitors, "docgauge_site_visitors{", "top", "--window=day")
+	l.addViews(ctx, cmd.Env, looks, visitors, "docgauge_site_visitors{", "top", "--window=day")
 	// The windows of visitors are there.
 	agents, cmd := run(site, "visitors,agents", days*agentPages*agentsOfPage)
-	l.look(ctx, cmd.Env, looks, agents, "docgauge_site_agent_visitors{", "top", "--window=day", "--by=agent")
+	l.addViews(ctx, cmd.Env, looks, agents, "docgauge_site_agent_visitors{", "top", "--window=day", "--by=agent")
 	same, _ := run(large, "visitors", days*agentPages*agentsOfPage)
 	for _, row := range []struct {
 		name    string
@@ -60,8 +60,8 @@ func (l *lab) agentsAll(ctx context.Context) (all []result) {
 	return all
 }
 
-// look adds the milliseconds of a command, and of the status page and a scrape of serve once it shows a metric.
-func (l *lab) look(ctx context.Context, env []string, looks int, v values, metric string, args ...string) {
+// addViews adds the milliseconds of a command, and of the status page and a scrape of serve once it shows a metric.
+func (l *lab) addViews(ctx context.Context, env []string, looks int, v values, metric string, args ...string) {
 	address := freeAddress()
 	serve := must.Get(engines.StartCommand(l.newDir(), "serve", []string{l.binaries[docgaugeClient], "serve"},
 		append(env, "DOCGAUGE_LISTEN_ADDRESS="+address), func(context.Context) bool {

@@ -84,8 +84,8 @@ type result struct {
 }
 
 // compete runs a contest; the former docgauge takes its turns before docgauge. A run returns the values of one row,
-// or of one row more for each name in again. Of several rounds, the row of median duration counts.
-func (l *lab) compete(c contest, run func(client, workload) []values, again ...string) (medians []result) {
+// or of one row more for each of the scenarios. Of several rounds, the row of median duration counts.
+func (l *lab) compete(c contest, run func(client, workload) []values, scenarios ...string) (medians []result) {
 	if l.short {
 		c.rounds = 1
 	}
@@ -93,7 +93,7 @@ func (l *lab) compete(c contest, run func(client, workload) []values, again ...s
 	for i := range rounds {
 		turn := func(cl client) {
 			for n, v := range run(cl, c.work) {
-				scenario := append([]string{c.scenario}, again...)[n]
+				scenario := append([]string{c.scenario}, scenarios...)[n]
 				rounds[i] = append(rounds[i], l.show(result{c.table, scenario, cl, c.work, v}))
 			}
 		}

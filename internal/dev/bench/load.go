@@ -119,7 +119,7 @@ func (l *lab) load(ctx context.Context, s loadSink, db *sql.DB, c client, o orde
 	command := l.loadCommand(ctx, s.sink, c, o, l.archive(ctx, maker, o.Work))
 	if c.name == ownClient {
 		measure(l.loadCommand(ctx, s.sink, maker, o, l.archive(ctx, maker, o.Work)))
-		command = s.own(ctx, db, o)
+		command = s.ownCommand(ctx, db, o)
 	}
 	_, v := measure(command)
 	var rows int64
@@ -141,8 +141,8 @@ func (l *lab) load(ctx context.Context, s loadSink, db *sql.DB, c client, o orde
 	return v
 }
 
-// own moves the rows that docgauge has loaded to a file, and returns the command that loads it.
-func (s loadSink) own(ctx context.Context, db *sql.DB, o order) *exec.Cmd {
+// ownCommand moves the rows that docgauge has loaded to a file, and returns the command that loads it.
+func (s loadSink) ownCommand(ctx context.Context, db *sql.DB, o order) *exec.Cmd {
 	dsn, file := must.Get(url.Parse(o.DSN)), filepath.Join(o.Dir, "rows")
 	name, table := "psql", s.engine.schema+".docgauge_visitors"
 	if s.sink == "clickhouse" {

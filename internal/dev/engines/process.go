@@ -143,7 +143,7 @@ func (p *process) start() error {
 	}
 	p.cmd, p.done = cmd, make(chan struct{})
 	go func(done chan struct{}) {
-		_ = cmd.Wait() // the status is of no use: after Kill it is the same as after a crash
+		_ = cmd.Wait() // the status says nothing: after Kill it is the same as after a crash
 		close(done)
 	}(p.done)
 	return nil

@@ -200,7 +200,7 @@ func RunFiles(t *testing.T, f Files) {
 	t.Run("removed in the middle", f.removed)
 }
 
-func (f Files) at(t *testing.T, root string) (s sinks.Sink, r sinktest.Reader) {
+func (f Files) openAt(t *testing.T, root string) (s sinks.Sink, r sinktest.Reader) {
 	t.Helper()
 	s = f.Open(FileStore(t, root))
 	return s, f.Reader(t, s, root)
@@ -282,7 +282,7 @@ func (f Files) bucketFaults(t *testing.T) {
 // error that says so, and each table shows a whole revision.
 func (f Files) diskFull(t *testing.T) {
 	root := MountSmall(t)
-	s, r := f.at(t, root)
+	s, r := f.openAt(t, root)
 	former, next := Window(t, 1, 3), Window(t, 2, 20_000)
 	sinktest.Replace(t, s, former)
 	sinktest.DiskFull(t, root, func() error { return s.Replace(t.Context(), next) }, func(first bool) {
@@ -322,7 +322,7 @@ func (f Files) directoryFaults(t *testing.T) {
 			case "no parent":
 				root = filepath.Join(root, "no", "data")
 			}
-			s, _ := f.at(t, root)
+			s, _ := f.openAt(t, root)
 			if tc.spoil != nil {
 				sinktest.Replace(t, s, Window(t, 1, 3))
 				check(t, tc.spoil(t, root))
@@ -373,7 +373,7 @@ func (f Files) removed(t *testing.T) {
 // otherRevision: a window whose file holds another revision is refused, and leaves nothing.
 func (f Files) otherRevision(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
-	s, r := f.at(t, root)
+	s, r := f.openAt(t, root)
 	former := f.window(t, 1, 3)
 	sinktest.Replace(t, s, former)
 	before := Published(root)
@@ -392,12 +392,12 @@ func (f Files) otherRevision(t *testing.T) {
 
 // crashes kills a process at each step of Replace. Then each table shows one whole revision,
 // and Revisions, or else the next Replace, heals.
-func (f Files) crashes(t *testing.T, place func(t *testing.T) (url, root string)) {
+func (f Files) crashes(t *testing.T, newRoot func(t *testing.T) (url, root string)) {
 	for name, tc := range f.replacements(t, f.Rows) {
 		t.Run(name, func(t *testing.T) {
 			reached, healed := 0, 0
 			for _, step := range f.Steps {
-				url, root := place(t)
+				url, root := newRoot(t)
 				s := f.Open(FileStore(t, url))
 				r := f.Reader(t, s, root)
 				if tc.former != nil {

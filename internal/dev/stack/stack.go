@@ -204,31 +204,31 @@ func get(ctx context.Context, url string) (string, error) {
 	return text, err
 }
 
-// place is something to look at.
-type place struct{ Name, Where string }
+// sight is something to look at.
+type sight struct{ Name, Where string }
 
 // places lists what a person can look at. It writes a report first.
-func (s *stack) places(ctx context.Context) (places []place, err error) {
+func (s *stack) places(ctx context.Context) (places []sight, err error) {
 	defer must.Catch(&err)
-	places = []place{{"readers", s.URL + "/"}, {"status page", s.URL + "/status"}, {"metrics", s.URL + "/metrics"}}
+	places = []sight{{"readers", s.URL + "/"}, {"status page", s.URL + "/status"}, {"metrics", s.URL + "/metrics"}}
 	if s.Site != "" {
-		places = append(places, place{"site serve", s.Site + "/"}, place{"its readers", s.Readers + "/"})
+		places = append(places, sight{"site serve", s.Site + "/"}, sight{"its readers", s.Readers + "/"})
 	}
 	if s.Web != nil {
-		places = append(places, place{"web server", "http://" + s.Web.Addr + "/"})
+		places = append(places, sight{"web server", "http://" + s.Web.Addr + "/"})
 	}
 	if s.Prometheus != nil {
 		alerts := s.Prometheus.URL + "/alerts"
 		if _, err := get(ctx, alerts); err != nil { // Debian's has the classic pages only
 			alerts = s.Prometheus.URL + "/classic/alerts"
 		}
-		places = append(places, place{"Prometheus", s.Prometheus.URL + "/"}, place{"alerts", alerts})
+		places = append(places, sight{"Prometheus", s.Prometheus.URL + "/"}, sight{"alerts", alerts})
 	}
 	if s.Alertmanager != nil {
-		places = append(places, place{"Alertmanager", s.Alertmanager.URL + "/"})
+		places = append(places, sight{"Alertmanager", s.Alertmanager.URL + "/"})
 	}
 	if s.ClickHouse != nil {
-		places = append(places, place{"ClickHouse",
+		places = append(places, sight{"ClickHouse",
 			s.ClickHouse.DSN("default") + " and http://" + s.ClickHouse.HTTPAddr() + "/"})
 	}
 	text := must.Get(s.docgauge(ctx, nil, "jobs", "list", "--json"))
@@ -244,14 +244,14 @@ func (s *stack) places(ctx context.Context) (places []place, err error) {
 	must.Do(json.Unmarshal(text, &list))
 	for _, job := range list.Jobs {
 		if job.PRLink != "" {
-			places = append(places, place{"pull request",
+			places = append(places, sight{"pull request",
 				job.PRLink + " (" + job.Prompt + ", " + cmp.Or(job.Pull.State, "not read yet") + ")"})
 		}
 	}
 	must.Get(s.docgauge(ctx, nil, "report", "--output="+s.path("report.html")))
 	return append(places,
-		place{"report", s.path("report.html")},
-		place{"sandbox", s.API},
-		place{"prompts", s.path("prompts")},
-		place{"Parquet files", s.path("data")}), nil
+		sight{"report", s.path("report.html")},
+		sight{"sandbox", s.API},
+		sight{"prompts", s.path("prompts")},
+		sight{"Parquet files", s.path("data")}), nil
 }

@@ -191,7 +191,7 @@ func testPlaces(t *testing.T, s *stack) {
 }
 
 // pullOf returns the prompt and the state of a pull request.
-func pullOf(place place) (prompt, state string) {
+func pullOf(place sight) (prompt, state string) {
 	_, of, _ := strings.Cut(place.Where, " (")
 	prompt, state, _ = strings.Cut(strings.TrimSuffix(of, ")"), ", ")
 	return prompt, state

@@ -89,11 +89,11 @@ func ParseSeries(text string) (Series, error) {
 	return all, nil
 }
 
-// Only returns the Series of ours that keep says yes to.
-func (all Series) Only(keep func(name string) bool) Series {
+// Only returns the Series whose names are wanted.
+func (all Series) Only(wanted func(name string) bool) Series {
 	some := Series{}
 	for name, value := range all {
-		if strings.HasPrefix(name, "docgauge_") && keep(name) {
+		if strings.HasPrefix(name, "docgauge_") && wanted(name) {
 			some[name] = value
 		}
 	}

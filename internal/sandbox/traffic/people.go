@@ -49,9 +49,9 @@ const (
 )
 
 // chance is evenly distributed over the values that it is made of, and always the same for the same ones.
-func chance(of ...uint64) float64 {
+func chance(parts ...uint64) float64 {
 	x := uint64(0)
-	for _, n := range of { // the finalizer of SplitMix64
+	for _, n := range parts { // the finalizer of SplitMix64
 		x += n + 0x9e3779b97f4a7c15
 		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 		x = (x ^ x>>27) * 0x94d049bb133111eb

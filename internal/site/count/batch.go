@@ -59,7 +59,6 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 		b.Bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
 	}
 	var l logs.Line
-	assets := 0
 	p.SetFields(c.Fields)
 	for number := c.First; len(c.Text) > 0; number++ {
 		var line []byte
@@ -91,12 +90,7 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 		if l.Time < v.To {
 			b.Newest = max(b.Newest, l.Time)
 		}
-		switch why := v.view(&l); why {
-		case "":
-		case Asset: // most lines of many logs
-			assets++
-			continue
-		default:
+		if why := v.view(&l); why != "" {
 			b.LeftOut[why]++
 			continue
 		}
@@ -107,9 +101,6 @@ func (v *Viewer) Batch(p *logs.Parser, c logs.Lines) Batch {
 		if v.byUserAgent {
 			b.clients = append(b.clients, v.last)
 		}
-	}
-	if assets > 0 {
-		b.LeftOut[Asset] = assets
 	}
 	if n := p.EndParts(); n > 0 {
 		b.Lines, b.LeftOut[Unparsed] = b.Lines+n, b.LeftOut[Unparsed]+n
