@@ -1066,6 +1066,38 @@ func TestInodeOfAnother(t *testing.T) {
 	}
 }
 
+// TestInodeOfEmptyFile: the archive of a log gets the inode of a deleted file that had no line. Its lines were read.
+func TestInodeOfEmptyFile(t *testing.T) {
+	text := strings.Repeat("line\n", headSize)
+	for name, empty := range map[string]string{"a.log.2.gz": zipped(""), "a.log.2": ""} {
+		for _, isDated := range []bool{true, false} {
+			if name == "a.log.2" && !isDated {
+				continue // nothing tells the two from each other
+			}
+			w := newWatch(t, "a.log")
+			w.write(name, empty)
+			w.want("", "")
+			k := w.known[0]
+			w.write("a.log", text)
+			w.want(strings.TrimSpace(strings.ReplaceAll(text, "\n", " ")), "")
+			w.check(errors.Join(os.Remove(w.path("a.log")), os.Remove(w.path(name))))
+			w.write("a.log.1.gz", zipped(text))
+			c := &candidate{path: w.path("a.log.1.gz")}
+			_, err := c.look()
+			w.check(err)
+			_, err = (&known{}).readHead(c)
+			w.check(err)
+			if c.born == 0 && isDated {
+				t.Skip("the file system does not say when a file was made")
+			}
+			if k.inode, k.Born = c.id, c.born; isDated {
+				k.Born-- // as if the file had been made before
+			}
+			w.want("", "")
+		}
+	}
+}
+
 // TestOwnSource: a file belongs to the source that names it, and is a rotation of another log only by a number or date.
 func TestOwnSource(t *testing.T) {
 	w := newWatch(t, "*.x", "docs.log", "docs-2.log", "docs.log.1", "docs-20261101.log", "y.x", "gone/*")

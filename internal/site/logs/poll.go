@@ -249,8 +249,8 @@ func (k *known) isAt(c *candidate) (bool, error) {
 	if err == nil && k.file != nil && !c.packed && k.begins(head) && !k.endsIn(k.file, c.size) {
 		return false, nil // it was emptied, and begins as before
 	}
-	if k.HeadSize > 0 && (isCut || k.HeadSize < headSize) && !k.isBorn(c) {
-		return false, err // a short head is no proof
+	if (isCut || k.HeadSize < headSize) && !k.isBorn(c) || k.IsPacked && k.HeadSize == 0 {
+		return false, err // a short head is no proof, and an archive gets no more text
 	}
 	return isCut || k.begins(head), err
 }
