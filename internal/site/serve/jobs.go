@@ -213,7 +213,7 @@ func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(n
 	}
 	if name := r.settings.Agent; r.gateway == nil && name != "command" {
 		err := runner.CheckAccess(name, r.variables(), r.hosts, r.settings.Jail != "none")
-		found("model", name+": has a key, and reaches its service", err)
+		found("model", name+": has a key, and its service among its hosts", err)
 	}
 	if r.gateway != nil {
 		found("gateway", r.gateway.String()+": answers", r.gateway.Try(ctx))
