@@ -79,7 +79,7 @@ func newRedirectedSite(t *testing.T, kind string) *redirectedSite {
 }
 
 // visits has 24 agents in two networks ask nginx, which has the redirects of the base branch, for /docs/install on each
-// day, and follow where it leads. They must come to want, or with an empty one find nothing. It returns nginx's log.
+// day, in three forms, and follow where it leads. They must come to want, or with an empty one find nothing. It returns nginx's log.
 func (s *redirectedSite) visits(from, to int, want string) string {
 	s.Helper()
 	rules, redirect := "", ""
@@ -91,7 +91,8 @@ func (s *redirectedSite) visits(from, to int, want string) string {
 		"access": `$http_x_address - - [$time] "$request" $status $body_bytes_sent "-" "$http_user_agent"`}, rules, redirect)
 	for ago := from; ago >= to; ago-- {
 		for reader := range 24 {
-			r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "http://"+w.Addr+"/docs/install", nil)
+			form := []string{"", "/", ".md"}[reader/6%3]
+			r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "http://"+w.Addr+"/docs/install"+form, nil)
 			check(s.T, err)
 			r.Header.Set("X-Time", testbed.DaysAgo(ago).Time().Format("02/Jan/2006")+":12:00:00 +0000")
 			r.Header.Set("X-Address", fmt.Sprintf("%s.%d", []string{"192.0.2", "198.51.100"}[reader%2], reader))

@@ -111,7 +111,7 @@ type Config struct {
 	SiteAgent          string           `envconfig:"DOCGAUGE_SITE_AGENT" desc:"agent that carries out jobs: claude, codex, gemini, or command (DOCGAUGE_SITE_AGENT_COMMAND); unset = no jobs"`
 	SiteAgentCommand   string           `envconfig:"DOCGAUGE_SITE_AGENT_COMMAND" desc:"command that edits files in its working directory, run by sh -c with the prompt on standard input"`
 	SiteAgentEnv       string           `envconfig:"DOCGAUGE_SITE_AGENT_ENV" desc:"names of variables that the agent gets, from the environment or the file of settings: NAME of a secret, such as its model's key (a change that contains it is refused), +NAME of a plain setting"`
-	SiteAgentHosts     string           `envconfig:"DOCGAUGE_SITE_AGENT_HOSTS" desc:"hosts that the agent may connect to over TLS: api.example.com, *.example.com, models.example.com:8443; unset = no network"`
+	SiteAgentHosts     string           `envconfig:"DOCGAUGE_SITE_AGENT_HOSTS" desc:"hosts that the agent may connect to over TLS: api.example.com, *.example.com, models.example.com:8443; unset = the service of claude, codex or gemini, and for command no network"`
 	SiteAgentURL       string           `envconfig:"DOCGAUGE_SITE_AGENT_URL" desc:"gateway to models that the agent is configured for: http or https, a name or an address, also on this machine, without /v1; nothing else there is reached"`
 	SiteAgentCA        string           `envconfig:"DOCGAUGE_SITE_AGENT_CA" desc:"file of the authorities that vouch for DOCGAUGE_SITE_AGENT_URL; unset = the authorities of the system"`
 	SiteAgentTools     string           `envconfig:"DOCGAUGE_SITE_AGENT_TOOLS" desc:"directories that the agent may read, besides the system's programs"`

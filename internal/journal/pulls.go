@@ -119,11 +119,11 @@ func (p PullRequest) Opened() time.Time {
 
 // Redirect is a rule of a site's file of redirects that leads from one path to one page.
 type Redirect struct {
-	Project string `json:"project"`
+	Project string `json:"project" api:"-"`
 	// File is the path of the file in the repository.
-	File string `json:"file"`
+	File string `json:"file" api:"-"`
 	// Path is the path that is missed without the rule, and Target the page, both as the archive has paths.
-	Path   string `json:"path"`
+	Path   string `json:"path" api:"-"`
 	Target string `json:"target"`
 	// Since is when the base branch got the rule.
 	Since time.Time `json:"since"`

@@ -12,9 +12,11 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/redirects"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -308,7 +310,12 @@ func (a *assistant) agents(ctx context.Context, q agentsQuestion) (out agentsAns
 		all, err := query.Agents(ctx, from, query.Choice{Selection: s, At: q.At, Today: analytics.DateOf(a.Now())},
 			query.AgentRanking{List: query.AgentList(q.List), Agent: q.Agent, By: query.AgentOrder(q.By),
 				Prefix: q.Prefix, N: int(q.Limit)})
+		var rules []journal.Redirect
 		if err == nil {
+			rules, err = state.Redirects(a.Config.StateDir)
+		}
+		if err == nil {
+			view.AddRedirects(all[0].Misses, all[0].Project, all[0].Window, rules)
 			listed := len(all[0].Agents) + len(all[0].Misses)
 			out = agentsAnswer{ruled{agentRule}, all[0], int64(listed) < all[0].Count}
 			limit(&out.Gone, mostListed, &out.Truncated)

@@ -87,6 +87,8 @@ func answers(t testing.TB) Options {
 		Link: job.PRLink, Project: "prj_a", State: journal.PullMerged, Merged: noon.AddDate(0, 0, -4),
 		Changed: []string{"a.md"}, Mapped: true, Pages: hostile[:2],
 	}))
+	must(t, state.SetRedirects(db.Dir(), "prj_a", "vercel.json", []journal.Redirect{{Path: "/guide/a",
+		Target: "/guides/a", Since: noon.AddDate(0, 0, -5)}}))
 	c := config.Config{
 		Projects: config.Projects{"prj_a"}, Windows: config.Windows{{Granularity: analytics.Day}},
 		Since: config.OptionalDate{Date: analytics.NewDate(2026, 10,
@@ -260,7 +262,8 @@ func TestAnswers(t *testing.T) {
 		}},
 		{"agents", object{"granularity": "day", "agent": "browser"}, []string{`"path":"/guides/a"`, `"requests":8`}},
 		{"agents", object{"granularity": "day", "list": "misses", "limit": 1}, []string{
-			`"near":["/guides/a"],"path":"/guide/a"`, `"truncated":true`,
+			`"near":["/guides/a"],"path":"/guide/a"`, `"redirect":{"path":"/guide/a","project":"prj_a",` +
+				`"since":"2026-10-04T12:00:00Z","target":"/guides/a"}`, `"truncated":true`,
 		}},
 		{"redirects", object{"limit": 1}, []string{
 			`{"agents":["GPTBot"],"first":"2026-10-01","grade":"likely","last":"2026-10-08","path":"/guide/a",` +

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -33,8 +34,9 @@ func (r TopReport) Table() (out []any) {
 type AgentRow struct {
 	analytics.Key
 	view.RankedAgent
-	Agents  string `json:"agents"`
-	Nearest string `json:"nearest"`
+	Agents   string            `json:"agents"`
+	Nearest  string            `json:"nearest"`
+	Redirect *journal.Redirect `json:"redirect"`
 }
 
 // Unknown reports whether the value of a column is not known.
@@ -57,7 +59,7 @@ func (r AgentsReport) Table() (out []any) {
 	}
 	for _, m := range r.Misses {
 		miss := view.RankedAgent{Rank: m.Rank, Path: m.Path, AgentNumbers: m.AgentNumbers, AgentChange: m.AgentChange}
-		out = append(out, AgentRow{r.Key, miss, m.AgentsText(), m.Nearest()})
+		out = append(out, AgentRow{r.Key, miss, m.AgentsText(), m.Nearest(), m.Redirect})
 	}
 	return out
 }

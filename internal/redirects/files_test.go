@@ -122,8 +122,12 @@ func mapSamples() (out []sample) {
 		}
 	}
 	return append(out,
-		sample{"absent", "", "map $uri $docgauge_redirect {\n" +
-			"    /old/alpha /new/alpha;\n    /old/a-much-longer-path /new;\n}\n"},
+		sample{"absent", "", "map $uri $docgauge_page { # of /old/, /old.html and /old.md it is /old\n" +
+			"    ~^(?<docgauge_folded>/.*?)(?:/|(?:/index)?\\.(?:html\\.md|html|mdx?))$ $docgauge_folded;\n    default $uri;\n}\n" +
+			"map $docgauge_page $docgauge_redirect {\n    /old/alpha /new/alpha;\n    /old/a-much-longer-path /new;\n}\n"},
+		sample{"beside others", "map $a $docgauge_redirect {\n/a /b;\n}\nmap $host $x { /old/alpha 1; }\n",
+			"map $a $docgauge_redirect {\n/a /b;\n/old/alpha /new/alpha;\n/old/a-much-longer-path /new;\n}\n" +
+				"map $host $x { /old/alpha 1; }\n"},
 		sample{"inside of a block", "/a /b;\n", "/a /b;\n/old/alpha /new/alpha;\n/old/a-much-longer-path /new;\n"},
 		sample{"inside, no newline", "/a /b;", "/a /b;\n/old/alpha /new/alpha;\n/old/a-much-longer-path /new;"},
 		sample{"on one line", "map $uri $to { /a /b; }\n",
@@ -166,15 +170,15 @@ func TestAdd(t *testing.T) {
 // TestRefused: what would be a loop, a chain or never met is not written, and targets are followed to their end.
 func TestRefused(t *testing.T) {
 	for format, text := range map[redirects.Format]string{
-		"netlify": "/a /b\n/b /c\n/x/* /y/:splat\n/z /dead\n/round /trip\n/en /z2 302 Language=en\n/new id=:id /else\n",
+		"netlify": "/a /b\n/b /c\n/x/* /y/:splat\n/z /dead#end\n/round /trip\n/en /z2 302 Language=en\n/new id=:id /else\n",
 		"mintlify": `[{"source":"/a","destination":"/b"},{"source":"/b","destination":"/c"},
-{"source":"/x/:s*","destination":"/y/:s*"},{"source":"/z","destination":"/dead"},
+{"source":"/x/:s*","destination":"/y/:s*"},{"source":"/z","destination":"/dead?from=z"},
 {"source":"/round","destination":"/trip"}]`,
 		"vercel": `{"redirects":[{"source":"/a","destination":"/b"},{"source":"/b","destination":"/c"},
-{"source":"/x/(.*)","destination":"/y/$1"},{"source":"/z","destination":"/dead"},
+{"source":"/x/(.*)","destination":"/y/$1"},{"source":"/z","destination":"/dead?from=z"},
 {"source":"/round","destination":"/trip"},
 {"source":"/new","destination":"/else","has":[{"type":"host","value":"x"}]}]}`,
-		"nginx": "/a /b; /b /c; ~^/x/ /y; /z /dead; /round /trip;",
+		"nginx": "/a /b; /b /c; ~^/x/ /y; /z /dead#end; /round /trip;",
 	} {
 		f, err := redirects.Parse(format, text)
 		if err != nil {
@@ -184,7 +188,7 @@ func TestRefused(t *testing.T) {
 			{"/new", "/page", "/page", ""},
 			{"/new", "/a", "/c", ""}, // two rules lead on
 			{"/new/", "/page/", "/page", ""},
-			{"/a", "/b", "", ""}, // it exists
+			{"/a", "/b", "", ""}, {"/z", "/dead", "", ""}, // they exist
 			{"/a", "/other", "", "already"},
 			{"/A", "/other", "", "already"},
 			{"/dead", "/page", "", "chain"},
@@ -286,7 +290,9 @@ func TestParseRefuses(t *testing.T) {
 	for text, format := range map[string]redirects.Format{
 		`{"redirects": {"$ref": "./redirects.json"}}`: "mintlify", `{"redirects": []`: "vercel", `7`: "vercel",
 		`{"redirects": [], "redirects": []}`: "mintlify", `{"redirects": ["/a"]}`: "vercel", "// no comments\n{}": "vercel",
-		"map $uri $a { }\nmap $host $b { }": "nginx", "server { listen 80; }": "nginx", "map $uri $to { /a /b;": "nginx",
+		"map $uri $a { }\nmap $host $b { }":                                 "nginx",
+		"map $uri $docgauge_redirect { }\nmap $host $docgauge_redirect { }": "nginx",
+		"server { listen 80; }":                                             "nginx", "map $uri $to { /a /b;": "nginx",
 		"/a /b": "nginx", "/a /b;": "apache",
 	} {
 		if f, err := redirects.Parse(format, text); err == nil {

@@ -395,8 +395,8 @@ func Began(ctx context.Context, g git.Client, commit string, named Format, file 
 		here, paths := map[journal.Redirect]bool{}, map[string]bool{}
 		for _, r := range rules.Rules {
 			path := analytics.FoldPage(r.From)
-			if r.literal() && !paths[path] && WellFormed(r.From) && WellFormed(r.To) { // the first rule counts
-				paths[path], here[journal.Redirect{Path: path, Target: analytics.FoldPage(r.To)}] = true, true
+			if r.literal() && !paths[path] && WellFormed(r.From) && WellFormed(r.target()) { // the first rule counts
+				paths[path], here[journal.Redirect{Path: path, Target: analytics.FoldPage(r.target())}] = true, true
 			}
 		}
 		for r := range here {

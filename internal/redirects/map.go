@@ -52,38 +52,58 @@ func tokens(text string) (out []token) {
 	return out
 }
 
-// parseMap reads a map of nginx from paths to targets: a file with one such block, or the inside of a block, which
-// nginx includes.
+// mapTarget is the variable of the map in new files.
+const mapTarget = "$docgauge_redirect"
+
+// newMap begins a new file. Missed paths are listed as analytics.FoldPage has them, but nginx compares all of a path.
+const newMap = `map $uri $docgauge_page { # of /old/, /old.html and /old.md it is /old
+    ~^(?<docgauge_folded>/.*?)(?:/|(?:/index)?\.(?:html\.md|html|mdx?))$ $docgauge_folded;
+    default $uri;
+}
+map $docgauge_page ` + mapTarget + " {\n"
+
+// parseMap reads a map of nginx from paths to targets: a file with such a block, the only one or the one to mapTarget, or
+// the inside of a block, which nginx includes.
 func (f *File) parseMap() error {
 	f.insert, f.last = (*File).insertEntries, len(f.text)
 	f.style = style{gap: " ", newline: newline(f.text), isNew: strings.TrimSpace(f.text) == ""}
 	all := tokens(f.text)
-	inside, blocks, maps := all, 0, 0
+	blocks, maps, ours := 0, []int(nil), []int(nil) // where maps begin, and those to mapTarget
 	for i, t := range all {
 		if t.raw != "{" {
 			continue
 		}
-		if blocks++; i < 3 || all[i-3].raw != "map" {
-			continue
-		}
-		maps++
-		end := i + 1
-		for end < len(all) && all[end].raw != "}" {
-			end++
-		}
-		if end == len(all) {
-			return errors.New("the map has no } at its end")
-		}
-		inside, f.style.indent = all[i+1:end], "    "
-		f.last = strings.LastIndexByte(f.text[:all[end].start], '\n') + 1
-		if strings.TrimSpace(f.text[f.last:all[end].start]) != "" {
-			f.last = all[end].start
+		if blocks++; i >= 3 && all[i-3].raw == "map" {
+			maps = append(maps, i)
+			if all[i-1].raw == mapTarget {
+				ours = append(ours, i)
+			}
 		}
 	}
-	if blocks > 0 && maps != 1 {
-		return fmt.Errorf("it has %d maps: want a file with one map block, or one with the lines of a map alone", maps)
+	switch {
+	case blocks == 0:
+		return f.parseEntries(all)
+	case len(ours) > 0:
+		maps = ours
 	}
-	return f.parseEntries(inside)
+	if len(maps) != 1 {
+		return fmt.Errorf("it has %d maps: want a file with one map block, or one to %s, or with the lines of a map alone",
+			len(maps), mapTarget)
+	}
+	begin := maps[0] + 1
+	end := begin
+	for end < len(all) && all[end].raw != "}" {
+		end++
+	}
+	if end == len(all) {
+		return errors.New("the map has no } at its end")
+	}
+	f.style.indent = "    "
+	f.last = strings.LastIndexByte(f.text[:all[end].start], '\n') + 1
+	if strings.TrimSpace(f.text[f.last:all[end].start]) != "" {
+		f.last = all[end].start
+	}
+	return f.parseEntries(all[begin:end])
 }
 
 func (f *File) parseEntries(all []token) error {
@@ -137,7 +157,7 @@ func (f *File) insertEntries(at int, rules []Rule) string {
 		lines = append(lines, source+between(len(source), s.column, s.gap)+to+";")
 	}
 	if s.isNew {
-		return f.text + "map $uri $docgauge_redirect {\n    " + strings.Join(lines, "\n    ") + "\n}\n"
+		return f.text + newMap + "    " + strings.Join(lines, "\n    ") + "\n}\n"
 	}
 	return f.joined(at, strings.Join(lines, s.newline))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // TestNginx: nginx reads the map that is written, with the lines that docs/redirects.md has, and redirects these paths
-// alone.
+// alone, in all forms that a missed path stands for.
 func TestNginx(t *testing.T) {
 	root := t.TempDir()
 	for _, page := range []string{"page", "other"} {
@@ -30,7 +30,8 @@ func TestNginx(t *testing.T) {
 	w := engines.RunNginxWith(t, root, nil, text, "if ($docgauge_redirect) { return 301 $docgauge_redirect; }")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for path, want := range map[string]string{"/old/~a-b_c.d": "/page", "/more": "/other", "/page": "", "/old/~a-b_cXd": "",
-		"/more/x": "", "/old": ""} {
+		"/more/x": "", "/old": "", "/more/": "/other", "/more.html": "/other", "/more.md": "/other", "/more.html.md": "/other",
+		"/more/index.mdx": "/other", "/more/index": "", "/more.txt": "", "/.md": "", "/": ""} {
 		resp, err := client.Get("http://" + w.Addr + path)
 		if err != nil {
 			t.Fatal(err)

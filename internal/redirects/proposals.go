@@ -260,7 +260,7 @@ func (g *guide) pageOf(file string) string {
 func learnPatterns(rules []Rule) (out []pattern) {
 	count := map[pattern]int{}
 	for _, r := range rules {
-		from, to := strings.Split(r.From, "/"), strings.Split(analytics.FoldPage(r.To), "/")
+		from, to := strings.Split(r.From, "/"), strings.Split(analytics.FoldPage(r.target()), "/")
 		if n := commonEnd(from, to); r.literal() && n > 0 && n < len(from) {
 			count[pattern{from: strings.Join(from[:len(from)-n], "/"), to: strings.Join(to[:len(to)-n], "/")}]++
 		}
@@ -271,7 +271,7 @@ func learnPatterns(rules []Rule) (out []pattern) {
 		}
 		p.n = n
 		for _, r := range rules {
-			if rest, ok := strings.CutPrefix(r.From, p.from+"/"); ok && r.literal() && analytics.FoldPage(r.To) != p.to+"/"+rest {
+			if rest, ok := strings.CutPrefix(r.From, p.from+"/"); ok && r.literal() && analytics.FoldPage(r.target()) != p.to+"/"+rest {
 				p.against++
 			}
 		}

@@ -54,7 +54,7 @@ func TestPropose(t *testing.T) {
 	}
 	var rules []redirects.Rule
 	for _, name := range []string{"alpha", "beta", "gamma"} {
-		rules = append(rules, redirects.Rule{From: "/legacy/" + name, To: "/new/" + name},
+		rules = append(rules, redirects.Rule{From: "/legacy/" + name, To: "/new/" + name + "#top"},
 			redirects.Rule{From: "/fr/vieux/" + name, To: "/fr/neuf/" + name},
 			redirects.Rule{From: "/mixed/" + name, To: "/new/" + name})
 	}

@@ -281,7 +281,7 @@ func TestBegan(t *testing.T) {
 	commit(2, first+"/moved /a 301\n")
 	base := run(2, "branch", "--show-current")
 	run(2, "checkout", "--quiet", "-b", "wanted")
-	commit(3, again+"/moved /b 301\n/new /a.html 302\n")
+	commit(3, again+"/moved /b 301\n/new /a.html#part 302\n")
 	run(4, "checkout", "--quiet", base)
 	run(5, "merge", "--quiet", "--no-ff", "-m", "merged", "wanted")
 	want := []journal.Redirect{{Path: "/gone", Target: "/a", Since: day(5)}, {Path: "/moved", Target: "/b", Since: day(5)},

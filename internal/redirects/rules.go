@@ -142,14 +142,14 @@ func (f *File) Add(rules []Rule) (text string, added []Rule, refused []Finding) 
 			}
 		}
 		old, taken := find(slices.Concat(before, added), r.From, f.namesFirst())
-		chain := slices.IndexFunc(all, func(o Rule) bool { return same(o.To) == same(r.From) })
+		chain := slices.IndexFunc(all, func(o Rule) bool { return same(o.target()) == same(r.From) })
 		next, onwards := find(all, r.To, f.namesFirst())
 		switch {
 		case !WellFormed(r.From) || !WellFormed(r.To):
 			reason = "not of the form of a rule"
 		case same(r.From) == same(r.To) || r.From == "":
 			reason = "it would be a loop"
-		case taken && old.literal() && (same(old.To) == same(r.To) || same(old.To) == same(wanted)):
+		case taken && old.literal() && (same(old.target()) == same(r.To) || same(old.target()) == same(wanted)):
 			continue
 		case taken && old.literal():
 			reason = fmt.Sprintf("it is redirected to %s already", old.To)

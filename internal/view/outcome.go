@@ -85,6 +85,14 @@ func (o Outcomes) Of(projects ...string) Outcomes {
 	return o
 }
 
+// Rules are the rules that redirect missed paths.
+func (o Outcomes) Rules() (all []journal.Redirect) {
+	for _, r := range o.Redirects {
+		all = append(all, r.Redirect)
+	}
+	return all
+}
+
 // OutcomeDays is how many days before and after a merge are used, without the day of the merge.
 const OutcomeDays = 28
 

@@ -170,7 +170,7 @@ func (n *agentNumbers) readPages(ctx context.Context, from sinks.Sink, p *archiv
 func (n *agentNumbers) readMisses(ctx context.Context, from sinks.Sink, p *archivePage, o query.Choice) error {
 	all, err := query.Agents(ctx, from, o, query.AgentRanking{List: query.Misses, Agent: n.Agent, N: maxReportAgents})
 	for i := range all {
-		view.AddRedirects(all[i].Misses, all[i].Project, all[i].Window, p.redirects())
+		view.AddRedirects(all[i].Misses, all[i].Project, all[i].Window, p.outcomes.Rules())
 		n.Misses = missesOf(&all[i], p.address.project.ID, p.address.rest())
 	}
 	return answered(err)
@@ -255,7 +255,7 @@ func (n *agentsNumbers) read(ctx context.Context, from sinks.Sink, p *archivePag
 		return err
 	}
 	for i := range misses {
-		view.AddRedirects(misses[i].Misses, misses[i].Project, misses[i].Window, p.redirects())
+		view.AddRedirects(misses[i].Misses, misses[i].Project, misses[i].Window, p.outcomes.Rules())
 		pages.Misses = &misses[i]
 	}
 	if n.List = agentListOf(&pages, "agents", p.address.project.ID, maxAgentPages); n.List != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	windowfile "github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -149,20 +150,25 @@ func weeksOfAgents(t *testing.T) *sinktest.Memory {
 // TestArchiveAgents: the questions about agents that docgauge top and history answer are answered alike.
 func TestArchiveAgents(t *testing.T) {
 	s := snapshot()
+	for _, path := range []string{"/a", "/guide/a"} {
+		s.Outcomes.Redirects = append(s.Outcomes.Redirects, view.Redirect{Redirect: journal.Redirect{Project: "prj_a",
+			Path: path, Target: "/guides/a", Since: (monday - 2).Time()}})
+	}
 	handlers := web.NewAPI(func() *view.Snapshot { return s }, archive)
 	for query, want := range map[string]string{
-		"agents?limit=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,1,,browser,human,human,20,30,0,0,,,,,,,,\n",
+		"agents?limit=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,1,,browser,human,human,20,30,0,0,,,,,,,,,,\n",
 		"agents?by=requests&offset=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,2,,browser,human,human,20,30,0,0" +
-			",,,,,,,,\n",
+			",,,,,,,,,,\n",
 		"agents?agent=browser": `"rank":1,"path":"/guides/a","agent":"browser","class":"human","audience":"human",` +
 			`"visitors":7,"requests":8,"markdown":0,"bytes":0,"previous_visitors":null,"previous_requests":null,` +
 			`"previous_markdown":null,"previous_bytes":null,"change":null,` +
-			`"change_percent":null,"agents":null,"nearest":null}]}`,
+			`"change_percent":null,"agents":null,"nearest":null,"redirect_target":"","redirect_since":null}]}`,
 		"agents?list=misses&prefix=/": `"rank":1,"path":"/guide/a","agent":null,"class":null,"audience":null,` +
 			`"visitors":2,"requests":5,"markdown":0,"bytes":-1,"previous_visitors":null,"previous_requests":null,` +
 			`"previous_markdown":null,"previous_bytes":null,"change":null,` +
-			`"change_percent":null,"agents":"GPTBot 5","nearest":"/guides/a"}]}`,
-		"agents?list=misses&limit=1&format=csv": ",1,/guide/a,,,,2,5,0,-1,,,,,,,GPTBot 5,/guides/a\n",
+			`"change_percent":null,"agents":"GPTBot 5","nearest":"/guides/a","redirect_target":"/guides/a",` +
+			`"redirect_since":"2026-10-31T00:00:00Z"}]}`,
+		"agents?list=misses&limit=1&format=csv": ",1,/guide/a,,,,2,5,0,-1,,,,,,,GPTBot 5,/guides/a,/guides/a,2026-10-31T00:00:00Z\n",
 		"agents?at=2026-10-01":                  "404 no week window of prj_a in the archive contains 2026-10-01",
 		"agents?project=prj_b":                  "404 project \"prj_b\" has no window of the report agents",
 		"agents?window=day":                     "404 the archive of this server has no day window",

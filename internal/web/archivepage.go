@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
@@ -120,14 +119,6 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 	}
 	plain, err := pathKind().render("archivepage", p)
 	return rendered{plain: plain, gzip: compressed(plain), status: http.StatusOK}, "", err
-}
-
-// redirects are the rules of the project that outcomes know.
-func (p *archivePage) redirects() (all []journal.Redirect) {
-	for _, r := range p.outcomes.Redirects {
-		all = append(all, r.Redirect)
-	}
-	return all
 }
 
 // archiveAnswer is what the archive said for a page.

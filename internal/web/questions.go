@@ -174,6 +174,7 @@ func (a Archive) agents(ctx context.Context, s *view.Snapshot, q question) (out 
 		all, err := query.Agents(ctx, from, query.Choice{Selection: selection, At: q.at, Since: q.from,
 			Until: q.to, Today: q.today}, q.agents)
 		for _, r := range all {
+			view.AddRedirects(r.Misses, r.Project, r.Window, s.Outcomes.Rules())
 			rows := r.Table()
 			l.rows, l.more = append(l.rows, rows...), l.more || int64(q.offset+len(rows)) < r.Count
 		}

@@ -401,7 +401,8 @@ func (o *initOptions) values() (values [][2]string, err error) {
 	}
 	var named []string
 	for _, s := range sources {
-		if s.Where != "-" && !strings.Contains(s.Where, "://") {
+		_, isPushed := s.Pushed()
+		if s.Where != "-" && !isPushed && !strings.Contains(s.Where, "://") {
 			if s.Where, err = filepath.Abs(s.Where); err != nil {
 				return nil, err
 			}

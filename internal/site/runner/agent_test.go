@@ -63,24 +63,33 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestExplains: refused hosts are named where they may be the cause of an error, and not beside another one.
-func TestExplains(t *testing.T) {
+// TestExplain: refused hosts, or the gateway, are named where they may be the cause of an error, and not beside another
+// one.
+func TestExplain(t *testing.T) {
+	const hosts, gateway = "DOCGAUGE_SITE_AGENT_HOSTS does not allow ", "its model is behind DOCGAUGE_SITE_AGENT_URL: docgauge site check asks whether that answers"
 	const model, other = `"api.anthropic.com:443"`, `"telemetry.example:443"`
-	for words, want := range map[string]string{
-		"": model + other,
-		"API Error: Unable to connect to API (ConnectionRefused)":                       model + other,
-		"Unable to connect to API: SSL certificate verification failed":                 "",
-		"API Error: 405 only CONNECT is allowed, for HTTPS":                             "",
-		"no rollout found for thread id 0199":                                           "",
-		"API Error: 403 Your organization has no access to this model":                  "",
-		"API Error: 401 invalid x-api-key":                                              "",
-		"could not send to https://api.anthropic.com/v1/messages":                       model,
-		"TypeError: fetch failed":                                                       model + other,
-		"error sending request for url (https://chatgpt.com/backend-api/codex/x)":       model + other,
-		"tunnel failed: 403 DOCGAUGE_SITE_AGENT_HOSTS does not have this host and port": model + other,
+	const both = model + ", " + other
+	for words, want := range map[string][2]string{ // without a gateway, and with one
+		"": {hosts + both, hosts + both},
+		"API Error: Unable to connect to API (ConnectionRefused)":                   {hosts + both, gateway},
+		"Unable to connect to API: SSL certificate verification failed":             {},
+		"API Error: 405 only CONNECT is allowed, for HTTPS":                         {},
+		"no rollout found for thread id 0199":                                       {},
+		"API Error: 403 Your organization has no access to this model":              {},
+		"API Error: 401 invalid x-api-key":                                          {},
+		"could not send to https://api.anthropic.com/v1/messages":                   {hosts + model, hosts + model},
+		"TypeError: fetch failed":                                                   {hosts + both, gateway},
+		"error sending request for url (https://chatgpt.com/backend-api/codex/x)":   {hosts + both, gateway},
+		"tunnel failed: 403 DOCGAUGE_SITE_AGENT_HOSTS does not have this host":      {hosts + both, hosts + both},
+		"error sending request for url (https://telemetry.example/v1)":              {hosts + both, hosts + other},
+		"502 Bad Gateway: DOCGAUGE_SITE_AGENT_URL: dial tcp: connection refused":    {hosts + both, ""},
+		"stream disconnected before completion: Transport error: network error: no": {hosts + both, gateway},
 	} {
-		if got := strings.Join(explains(words, []string{model, other}), ""); got != want {
-			t.Errorf("%s: %s, want %s", words, got, want)
+		for i, g := range []*Gateway{nil, {}} {
+			got := explain(errReported, words, []string{model, other}, g)
+			if want := strings.TrimSuffix(errReported.Error()+"; "+want[i], "; "); got.Error() != want {
+				t.Errorf("%s, gateway %t: %s, want %s", words, g != nil, got, want)
+			}
 		}
 	}
 }

@@ -194,7 +194,7 @@ func (r *Repo) runAgent(ctx context.Context, w *workplace, t Task, left time.Dur
 		words, ended = reported.Error(), reported
 	}
 	if ended != nil {
-		ended = withHosts(ended, explains(words, s.listener.refused))
+		ended = explain(ended, words, s.listener.refused, s.gateway)
 	}
 	return ended
 }

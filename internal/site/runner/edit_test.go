@@ -203,6 +203,8 @@ func TestRefusals(t *testing.T) {
 	t.Setenv("MODEL_NAME", "small")
 	const key = "$MODEL_KEY"
 	objects := engines.Git(t, repo, "count-objects")
+	r := openRepo(t, RepoOptions{Path: repo, Env: variables("MODEL_KEY", "MODEL_NAME"), Refuse: []string{"deploy.*"},
+		MaxDisk: 64 << 20})
 	for command, want := range map[string]string{
 		"mkdir -p .github/workflows; echo x > .github/workflows/new.yml":               "makes programs run elsewhere",
 		"rm .github/workflows/ci.yml":                                                  "makes programs run elsewhere",
@@ -264,19 +266,19 @@ func TestRefusals(t *testing.T) {
 		"echo x >tools/new.md; rm a/self; mkdir v1; echo x >v1/x.md; echo x >shared/x": "",
 		"mkdir -p docs/.github/workflows; echo x > docs/.github/workflows/y.yml":       "",
 	} {
-		r := openRepo(t, RepoOptions{Path: repo, Command: command, Env: variables("MODEL_KEY", "MODEL_NAME"),
-			Refuse: []string{"deploy.*"}, MaxDisk: 64 << 20})
+		r.options.Command = command
 		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 		if want == "" && (err != nil || result.Change.isEmpty()) || want != "" &&
 			(err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-0")) {
 			t.Errorf("%s: %v, output %q, want %q", command, err, result.Output, want)
 		}
-		if want != "" && (branches(t, repo) != "" || engines.Git(t, repo, "count-objects") != objects) {
+		now := engines.Git(t, repo, "count-objects")
+		if want != "" && (branches(t, repo) != "" || now != objects) {
 			t.Errorf("%s: a branch or objects are left", command)
 		}
-		objects = engines.Git(t, repo, "count-objects")
+		objects = now
 	}
-	r := openRepo(t, RepoOptions{Path: repo, Env: variables("MODEL_KEY"), Allow: []string{AllowCI},
+	r = openRepo(t, RepoOptions{Path: repo, Env: variables("MODEL_KEY"), Allow: []string{AllowCI},
 		Command: "echo " + key + "; echo x > .github/workflows/ci.yml"})
 	result, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x"})
 	if err != nil || result.Output != "[redacted]\n" {

@@ -18,9 +18,10 @@ type preset struct {
 	// command edits files. RESUME in it becomes resume for a follow-up, whose SESSION becomes the session of the
 	// instruction before. In a jail, jailed takes the place of command, if there is one.
 	command, jailed, resume string
-	// keys are variables, any of which lets the agent reach its model: with the first one, at host.
-	keys []string
-	host string
+	// keys are variables, any of which lets the agent reach its model: with the first one, at host. With one of clouds
+	// the model is elsewhere.
+	keys, clouds []string
+	host         string
 	// gateway is run before the command if $AGENT_URL, the URL of a Gateway, is set.
 	gateway string
 	// trust makes the agent trust the workspace of a jail, and so read the repository's settings for it.
@@ -52,8 +53,8 @@ var presets = map[string]preset{
 	"claude": {
 		command: "exec claude -p --output-format json --permission-mode acceptEdits RESUME",
 		resume:  "--resume SESSION", read: readClaude, costOfSession: true,
-		keys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
-			"CLAUDE_CODE_USE_VERTEX"}, host: "api.anthropic.com",
+		keys:   []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
+		clouds: []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"}, host: "api.anthropic.com",
 		gateway: `export ANTHROPIC_BASE_URL="$AGENT_URL"
 [ "$ANTHROPIC_API_KEY$ANTHROPIC_AUTH_TOKEN" ] || export ANTHROPIC_API_KEY=none`,
 		trust: `[ -e ~/.claude.json ] ||
@@ -75,7 +76,7 @@ set -- -c model_provider=gateway -c model_providers.gateway.name=gateway \
 	"gemini": {
 		command: "exec env GEMINI_CLI_TRUST_WORKSPACE=true gemini --output-format json --approval-mode auto_edit RESUME",
 		resume:  "--resume SESSION", read: readGemini,
-		keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"},
+		keys: []string{"GEMINI_API_KEY"}, clouds: []string{"GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"},
 		host: "generativelanguage.googleapis.com",
 		gateway: `export GOOGLE_GEMINI_BASE_URL="$AGENT_URL" GEMINI_API_KEY="${GEMINI_API_KEY:-none}"
 mkdir -p "$HOME/.gemini" # whose settings say that the key is for Gemini's API: otherwise it refuses the URL
@@ -91,15 +92,25 @@ func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 // service among its hosts. Without a jail it reaches every host.
 func CheckAccess(name string, env, hosts []string, jailed bool) (err error) {
 	p := presets[name]
-	i := slices.IndexFunc(p.keys, func(key string) bool { return slices.Contains(env, key) })
+	keys := slices.Concat(p.keys, p.clouds)
+	i := slices.IndexFunc(keys, func(key string) bool { return slices.Contains(env, key) })
 	if i < 0 {
-		err = fmt.Errorf("DOCGAUGE_SITE_AGENT_ENV: has no key for %s; want %s", name, strings.Join(p.keys, " or "))
+		err = fmt.Errorf("DOCGAUGE_SITE_AGENT_ENV: has no key for %s; want %s", name, strings.Join(keys, " or "))
 	}
 	allowed, _ := ParseHosts(hosts)
 	if _, ok := allows(allowed, p.host, "443"); jailed && !ok && i < 1 {
 		err = errors.Join(err, fmt.Errorf("DOCGAUGE_SITE_AGENT_HOSTS: %s needs %s", name, p.host))
 	}
 	return err
+}
+
+// DefaultHosts returns the host of an agent's service, none if one of its variables says that its model is elsewhere.
+func DefaultHosts(name string, env []string) []string {
+	p := presets[name]
+	if slices.ContainsFunc(p.clouds, func(key string) bool { return slices.Contains(env, key) }) {
+		return nil
+	}
+	return []string{p.host}
 }
 
 // commandLine returns the command for sh -c.
@@ -172,18 +183,21 @@ var (
 	errNoReport = errors.New("the agent's output has no report of its end that docgauge understands")
 )
 
-// explains returns the refused hosts that the error of an agent may come from: all without words, and those that its
-// words name, or all if they say that a host was not reached. Agents also ask for hosts that they do without.
-func explains(words string, refused []string) (hosts []string) {
-	if words == "" || unreached.MatchString(words) && !untrusted.MatchString(words) {
-		return refused
+// explain adds to the error of an agent the setting that it may come from. Refused hosts are named all without words,
+// else those that its words name, or all if they say that a host was not reached and the model has no gateway. Agents
+// also ask for hosts that they do without.
+func explain(err error, words string, refused []string, gateway *Gateway) error {
+	named := slices.DeleteFunc(slices.Clone(refused), func(target string) bool {
+		name, _, _ := strings.Cut(strings.Trim(target, `"`), ":")
+		return !strings.Contains(words, name)
+	})
+	switch isUnreached := unreached.MatchString(words) && !untrusted.MatchString(words); {
+	case words == "", isUnreached && gateway == nil, strings.Contains(words, "AGENT_HOSTS"):
+		named = refused
+	case isUnreached && len(named) == 0 && !strings.Contains(words, "AGENT_URL"):
+		return fmt.Errorf("%w; its model is behind DOCGAUGE_SITE_AGENT_URL: docgauge site check asks whether that answers", err)
 	}
-	for _, target := range refused {
-		if name, _, _ := strings.Cut(strings.Trim(target, `"`), ":"); strings.Contains(words, name) {
-			hosts = append(hosts, target)
-		}
-	}
-	return hosts
+	return withHosts(err, named)
 }
 
 // oneLine returns text as one line of at most size bytes.

@@ -380,6 +380,9 @@ func FuzzObjects(f *testing.F) {
 }
 
 func TestCheckAccess(t *testing.T) {
+	for _, name := range Presets() {
+		check(t, CheckAccess(name, presets[name].keys, DefaultHosts(name, presets[name].keys), true))
+	}
 	for _, tc := range []struct{ preset, env, hosts, want string }{
 		{"claude", "ANTHROPIC_API_KEY", "api.anthropic.com", ""}, {"claude", "ANTHROPIC_API_KEY", "*.anthropic.com", ""},
 		{"claude", "CLAUDE_CODE_USE_BEDROCK", "bedrock-runtime.eu-west-1.amazonaws.com", ""},

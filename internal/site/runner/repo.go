@@ -353,8 +353,10 @@ func Version(ctx context.Context, preset string, jail *Jail, dir string) (string
 		return "", err
 	}
 	output, err := r.run(ctx, w, step{name: preset, command: "exec " + preset + " --version"})
-	if err != nil && jail != nil {
-		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_TOOLS names directories outside /usr that it needs", err)
+	if program, missing := exec.LookPath(preset); missing != nil {
+		err = fmt.Errorf("%w: install it", missing)
+	} else if err != nil && jail != nil {
+		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_TOOLS names directories outside /usr that %s needs", err, program)
 	}
 	return lastLine(output), err
 }

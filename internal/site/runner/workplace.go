@@ -105,9 +105,7 @@ git() {
 }
 copy() {
 	mkdir -p .git/objects/info .git/objects/pack
-	for part in "$GIT_DIR"/*; do
-		[ "$part" = "$GIT_DIR/objects" ] || cp -R "$part" .git/
-	done
+	cp -R "$GIT_DIR"/[!o]* .git/ # all but objects
 	printf '%s\n' "$GIT_DIR/objects" >.git/objects/info/alternates
 	git config --file .git/config core.bare false
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/durable"
-	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -213,12 +212,8 @@ func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(n
 		found("agent", name+": "+version, err)
 	}
 	if name := r.settings.Agent; r.gateway == nil && name != "command" {
-		var env []string
-		for _, variable := range format.List(r.settings.Env) {
-			env = append(env, strings.TrimPrefix(variable, "+"))
-		}
-		err := runner.CheckAccess(name, env, r.hosts, r.settings.Jail != "none")
-		found("model", name+": has a key, and reaches its service", err)
+		err := runner.CheckAccess(name, r.variables(), r.hosts, r.settings.Jail != "none")
+		found("model", name+": has a key, and its service among its hosts", err)
 	}
 	if r.gateway != nil {
 		found("gateway", r.gateway.String()+": answers", r.gateway.Try(ctx))

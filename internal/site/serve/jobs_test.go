@@ -52,8 +52,10 @@ func TestJobSettings(t *testing.T) {
 		"no jobs":  {func(s *JobSettings) { *s = JobSettings{} }, ""},
 		"agent":    {func(s *JobSettings) { s.Agent = "gpt" }, "DOCGAUGE_SITE_AGENT: \"gpt\""},
 		"preset":   {func(s *JobSettings) { s.Agent, s.Command = "codex", "" }, ""},
-		"no hosts": {func(s *JobSettings) { s.Agent, s.Command, s.Jail = "codex", "", "bubblewrap" },
-			"AGENT_HOSTS: missing"},
+		"no hosts": {func(s *JobSettings) { s.Agent, s.Command, s.Jail = "codex", "", "bubblewrap" }, ""},
+		"cloud": {func(s *JobSettings) {
+			s.Agent, s.Command, s.Jail, s.Env = "claude", "", "bubblewrap", "MODEL_KEY,+CLAUDE_CODE_USE_BEDROCK"
+		}, "AGENT_HOSTS: missing"},
 		"both":        {func(s *JobSettings) { s.Agent = "claude" }, "DOCGAUGE_SITE_AGENT_COMMAND: has no effect"},
 		"command":     {func(s *JobSettings) { s.Command = "" }, "DOCGAUGE_SITE_AGENT_COMMAND: missing"},
 		"no repo":     {func(s *JobSettings) { s.Repo = "" }, "DOCGAUGE_SITE_REPO: missing"},

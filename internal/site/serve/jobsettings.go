@@ -54,14 +54,12 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 		return nil, errors.Join(problems...)
 	}
 	r := &JobRules{settings: s, repos: map[string]runner.RepoOptions{}, hosts: format.List(s.Hosts), tools: format.List(s.Tools)}
-	switch preset := slices.Contains(runner.Presets(), s.Agent); {
+	preset := slices.Contains(runner.Presets(), s.Agent)
+	switch {
 	case s.Agent != "command" && !preset:
 		add("AGENT: %.40q: want %s", s.Agent, agentNames())
 	case preset && s.Command != "":
 		add("AGENT_COMMAND: has no effect with DOCGAUGE_SITE_AGENT=%s: unset it", s.Agent)
-	case preset && s.Jail == "bubblewrap" && len(r.hosts) == 0 && s.URL == "":
-		add("AGENT_HOSTS: missing; the hosts of the service that %s needs, or name a gateway in DOCGAUGE_SITE_AGENT_URL",
-			s.Agent)
 	case !preset && s.Command == "":
 		add("AGENT_COMMAND: missing; the command that edits files, with the prompt on standard input")
 	}
@@ -81,6 +79,11 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 		case !plain && len(strings.TrimSpace(value)) < runner.MinSecret:
 			add("AGENT_ENV: %.60s: has less than %d bytes, too few to be found as a secret: want +%[1]s if it is none", name,
 				runner.MinSecret)
+		}
+	}
+	if preset && s.Jail == "bubblewrap" && len(r.hosts) == 0 && s.URL == "" {
+		if r.hosts = runner.DefaultHosts(s.Agent, r.variables()); len(r.hosts) == 0 {
+			add("AGENT_HOSTS: missing; the hosts of the cloud that has the models of %s", s.Agent)
 		}
 	}
 	for _, kind := range format.List(s.Allow) {
@@ -130,6 +133,14 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 	}
 	problems = append(problems, r.parseRepos(projects))
 	return r, errors.Join(problems...)
+}
+
+// variables are the names of the agent's variables.
+func (r *JobRules) variables() (names []string) {
+	for _, v := range r.env {
+		names = append(names, v.Name)
+	}
+	return names
 }
 
 func agentNames() string { return strings.Join(runner.Presets(), ", ") + " or command" }
