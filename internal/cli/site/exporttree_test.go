@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -254,6 +255,64 @@ func TestTreeOnEngines(t *testing.T) {
 	}
 	compare("Spark", query(engines.Spark, strings.NewReplacer("EVIDENCE", of(evidence, "day < end"),
 		"FACTS", of(factFiles, "day >= first AND day < end")).Replace(treeSQL)))
+}
+
+// TestTreeInBucket: a tree in a bucket has the files of a tree in a directory, also after a day has changed and an epoch was
+// closed, and an engine counts there what the API answers.
+func TestTreeInBucket(t *testing.T) {
+	s := newTreeSite(t)
+	server := engines.RunS3(t)
+	s.ok(server.CreateBucket(t.Context(), "lake"))
+	t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
+	directory, bucket := s.tree, fmt.Sprintf("s3://lake/site?region=%s&endpoint=%s", server.Region, server.Endpoint)
+	contents := func(tree string) map[string]string {
+		t.Helper()
+		store, err := filestore.New(tree)
+		s.ok(err)
+		all := map[string]string{}
+		s.ok(store.List(t.Context(), "facts", "", func(name string) { all[name] = "" }))
+		for name := range all {
+			f, err := store.OpenWhole(t.Context(), name)
+			s.ok(err)
+			text, err := io.ReadAll(io.NewSectionReader(f, 0, f.Size()))
+			s.ok(errors.Join(err, f.Close()))
+			all[name] = string(text)
+		}
+		s.ok(store.Close())
+		return all
+	}
+	changed := s.first + 40
+	for round := range 2 {
+		if round > 0 {
+			s.add(changed)
+			s.ok(s.store.CloseEpoch(t.Context(), "prj_site", facts.EpochOf(s.first)))
+		}
+		for _, s.tree = range []string{bucket, directory} {
+			s.both()
+		}
+		if want, got := contents(directory), contents(bucket); len(want) < s.days || !maps.Equal(got, want) {
+			t.Fatalf("%d objects, or others than the %d files", len(got), len(want))
+		}
+	}
+	w := analytics.Window{From: changed - 10, To: changed + 10}
+	factFiles, evidence := s.files(w)
+	object := func(files []string) string {
+		url := server.Endpoint + "/lake/site" + strings.TrimPrefix(filepath.Dir(files[0]), directory) + "/{"
+		for i, file := range files {
+			files[i] = filepath.Base(file)
+		}
+		return fmt.Sprintf("(SELECT 0 AS nr, * FROM s3('%s}', '%s', '%s', 'Parquet'))", url+strings.Join(files, ","),
+			server.AccessKey, server.SecretKey)
+	}
+	answer, err := engines.RunEngine26(t).Exec(t.Context(),
+		strings.NewReplacer("EVIDENCE", object(evidence), "FACTS", object(factFiles)).Replace(treeSQL))
+	s.ok(err)
+	rows := strings.Split(strings.ReplaceAll(strings.ReplaceAll("\n"+strings.TrimSpace(answer), "\n0\t", "\n"), "\t", "|"), "\n")[1:]
+	slices.Sort(rows)
+	if diff := gocmp.Diff(s.answer(w), strings.Join(rows, "\n")); diff != "" {
+		t.Errorf("(-API +engine): %s", diff)
+	}
 }
 
 // present returns the files of the tree, by name.
