@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -472,7 +473,59 @@ func FuzzReadFooter(f *testing.F) {
 		if again, err := checked(foot.Revision); err != nil || !cmp.Equal(again, foot.Revision) {
 			t.Errorf("accepts %+v: %v", foot, err)
 		}
+		if want, err := libraryFooter(data); !errors.Is(err, errLibrary) && (err != nil || !cmp.Equal(foot, want)) {
+			t.Errorf("reads %+v, want %+v", foot, want)
+		}
 	})
+}
+
+// TestQuickFooter: the footer of each kind of file is read without the library once it has accepted the schema. Of
+// damaged footers, what is read without it is what the library reads, if it reads them.
+func TestQuickFooter(t *testing.T) {
+	_, visitors := written(t, sample(), traffic(3))
+	_, agents := written(t, agentSample(), yields(agentTraffic(3)...))
+	path := filepath.Join(t.TempDir(), "totals")
+	check(t, WriteTotals(path, sample()))
+	totals, err := os.ReadFile(path)
+	check(t, err)
+	for table, data := range map[string][]byte{"visitors": visitors, "agents": agents, "totals": totals} {
+		want, err := ReadFooter(bytes.NewReader(data), int64(len(data)))
+		check(t, err)
+		encoded := encodedFooter(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))))
+		if got, ok := quickFooter(encoded); !ok || !cmp.Equal(got, want) || want.Table != table {
+			t.Errorf("%s: %t, %+v, want %+v", table, ok, got, want)
+		}
+		first := len(data) - footerEnd - len(encoded)
+		schema := bytes.Index(data[first:], splitFooter(encoded).schema)
+		for i := range encoded {
+			for _, flip := range []byte{1, 0xff} {
+				damaged := slices.Clone(data)
+				damaged[first+i] ^= flip
+				got, ok := quickFooter(damaged[first : len(data)-footerEnd])
+				if ok && i >= schema && i < schema+len(splitFooter(encoded).schema) {
+					t.Errorf("%s: accepted with another schema, at %d", table, i)
+				}
+				if want, err := libraryFooter(damaged); ok && !errors.Is(err, errLibrary) && (err != nil || !cmp.Equal(got, want)) {
+					t.Errorf("%s: byte %d: %+v, want %+v, %v", table, i, got, want, err)
+				}
+			}
+		}
+	}
+}
+
+var errLibrary = errors.New("the library cannot read it")
+
+func libraryFooter(data []byte) (foot Footer, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errLibrary
+		}
+	}()
+	r, err := newReader(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))))
+	if err != nil {
+		return foot, errLibrary
+	}
+	return parseFooter(r.MetaData())
 }
 
 // TestWrittenAtOnce writes and reads files concurrently, for the race detector:

@@ -98,7 +98,7 @@ func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err err
 	if foot.IsTotals() {
 		return foot, sum, checkTotals(section, foot.Revision)
 	}
-	sum, err = sumOf(section, foot.Report.Shape(), foot.SiteRows+max(foot.Rows, 0))
+	sum, err = sumOf(section, foot.Report.Shape(), foot.rowsInFile())
 	if err == nil && sum.Rows != max(foot.Rows, 0) {
 		err = fmt.Errorf("has %d rows with a path, its footer says %d", sum.Rows, foot.Rows)
 	}

@@ -181,11 +181,18 @@ func (f Footer) RowsOf(want analytics.Revision) error {
 
 func readFooter(r *io.SectionReader) (foot Footer, err error) {
 	defer caught(&err)
+	encoded := encodedFooter(r)
+	if foot, ok := quickFooter(encoded); ok {
+		return foot, nil
+	}
 	reader, err := newReader(r)
 	if err != nil {
 		return foot, err
 	}
-	return parseFooter(reader.MetaData())
+	if foot, err = parseFooter(reader.MetaData()); err == nil && encoded != nil {
+		acceptedSchemas.Store(foot.Table, string(splitFooter(encoded).schema))
+	}
+	return foot, err
 }
 
 func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
@@ -195,14 +202,26 @@ func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
 	shape, root := foot.Report.Shape(), meta.Schema.Root()
 	switch foot.Table = shape.Name; {
 	case root.Equals(rowsSchema(shape)):
-		return foot, checkRows(meta, foot.SiteRows+max(foot.Rows, 0))
 	case shape.Site:
 		return foot, fmt.Errorf("columns are not as in an %s file", foot.Table)
 	case root.Equals(totalsSchema()):
 		foot.Table = shape.TotalsTable
-		return foot, checkRows(meta, 1)
+	default:
+		return foot, errors.New("columns are neither as in a visitors file nor as in a totals file")
 	}
-	return foot, errors.New("columns are neither as in a visitors file nor as in a totals file")
+	var groups []int64
+	for _, g := range meta.RowGroups {
+		groups = append(groups, g.GetNumRows())
+	}
+	return foot, checkRows(meta.GetNumRows(), groups, foot.rowsInFile())
+}
+
+// rowsInFile is the number of rows that the file must have.
+func (f Footer) rowsInFile() int64 {
+	if f.IsTotals() {
+		return 1
+	}
+	return f.SiteRows + max(f.Rows, 0)
 }
 
 func newReader(r *io.SectionReader) (*file.Reader, error) {
@@ -228,16 +247,16 @@ func footerLength(r *io.SectionReader) (int64, error) {
 
 // checkRows compares the rows that the footer counts, in total and by row group,
 // with the number there must be.
-func checkRows(meta *metadata.FileMetaData, want int64) error {
-	var groups int64
-	for _, g := range meta.RowGroups {
-		if g.GetNumRows() < 0 {
+func checkRows(got int64, groups []int64, want int64) error {
+	var sum int64
+	for _, n := range groups {
+		if n < 0 {
 			return errors.New("a row group counts fewer than 0 rows")
 		}
-		groups += g.GetNumRows()
+		sum += n
 	}
-	if got := meta.GetNumRows(); got != want || groups != want {
-		return fmt.Errorf("the footer counts %d rows, its row groups %d; there must be %d", got, groups, want)
+	if got != want || sum != want {
+		return fmt.Errorf("the footer counts %d rows, its row groups %d; there must be %d", got, sum, want)
 	}
 	return nil
 }
@@ -255,7 +274,7 @@ func (f *File) Rows() iter.Seq2[analytics.Record, error] {
 			return
 		}
 		err := f.read(func(r *io.SectionReader) error {
-			return scan(r, f.foot.Report.Shape(), f.foot.SiteRows+max(f.foot.Rows, 0), yield)
+			return scan(r, f.foot.Report.Shape(), f.foot.rowsInFile(), yield)
 		})
 		if err != nil && !errors.Is(err, errStop) {
 			yield(analytics.Record{}, err)

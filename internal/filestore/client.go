@@ -130,7 +130,7 @@ func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 	defer cancel()
 	base := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.ResponseHeaderTimeout = b.limits.Answer
-		t.MaxIdleConnsPerHost = bucketReaders
+		t.MaxIdleConnsPerHost = t.MaxIdleConns // there is one host
 		t.DisableCompression = true
 	})
 	// Each call is retried on its own: the SDK's quota for all of them together would give up

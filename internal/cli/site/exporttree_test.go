@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -129,23 +130,23 @@ func (s *treeSite) files(w analytics.Window) (factFiles, evidence []string) {
 	return factFiles, evidence
 }
 
-// treeSQL asks for the reports visitors, agents and sources in words that all engines know.
-const treeSQL = `WITH w AS (SELECT reader, path, audience, source, requests, markdown, shown,
+// treeSQL asks for the reports visitors, agents and sources of windows nr in words that all engines know.
+const treeSQL = `WITH w AS (SELECT nr, reader, path, audience, source, requests, markdown, shown,
 	CASE WHEN agent <> '' THEN agent WHEN audience = 'ai' THEN 'unnamed' WHEN shown THEN 'browser' ELSE 'unconfirmed' END
-	AS agent FROM (SELECT *, reader IN (SELECT reader FROM EVIDENCE) AS shown FROM FACTS) AS f)
-SELECT 'visitors claimed' AS name, count(DISTINCT CASE WHEN audience = 'human' THEN reader END) AS a,
+	AS agent FROM (SELECT *, (nr, reader) IN (SELECT nr, reader FROM EVIDENCE) AS shown FROM FACTS) AS f)
+SELECT nr, 'visitors claimed' AS name, count(DISTINCT CASE WHEN audience = 'human' THEN reader END) AS a,
 	count(DISTINCT CASE WHEN audience = 'ai' THEN reader END) AS b,
-	count(DISTINCT CASE WHEN audience <> '' THEN reader END) AS c FROM w
-UNION ALL SELECT 'visitors confirmed', count(DISTINCT CASE WHEN audience = 'human' AND shown THEN reader END),
+	count(DISTINCT CASE WHEN audience <> '' THEN reader END) AS c FROM w GROUP BY nr
+UNION ALL SELECT nr, 'visitors confirmed', count(DISTINCT CASE WHEN audience = 'human' AND shown THEN reader END),
 	count(DISTINCT CASE WHEN audience = 'ai' THEN reader END),
-	count(DISTINCT CASE WHEN audience = 'ai' OR audience = 'human' AND shown THEN reader END) FROM w
-UNION ALL SELECT concat('page ', path), count(DISTINCT CASE WHEN audience = 'human' THEN reader END),
+	count(DISTINCT CASE WHEN audience = 'ai' OR audience = 'human' AND shown THEN reader END) FROM w GROUP BY nr
+UNION ALL SELECT nr, concat('page ', path), count(DISTINCT CASE WHEN audience = 'human' THEN reader END),
 	count(DISTINCT CASE WHEN audience = 'ai' THEN reader END), count(DISTINCT reader)
-	FROM w WHERE audience <> '' GROUP BY path
-UNION ALL SELECT concat('agent ', agent, ' ', audience), count(DISTINCT reader), sum(requests), sum(markdown)
-	FROM w GROUP BY agent, audience
-UNION ALL SELECT concat('source ', source, ' ', agent), count(DISTINCT reader), sum(requests), 0
-	FROM w WHERE audience = 'human' GROUP BY source, agent`
+	FROM w WHERE audience <> '' GROUP BY nr, path
+UNION ALL SELECT nr, concat('agent ', agent, ' ', audience), count(DISTINCT reader), sum(requests), sum(markdown)
+	FROM w GROUP BY nr, agent, audience
+UNION ALL SELECT nr, concat('source ', source, ' ', agent), count(DISTINCT reader), sum(requests), 0
+	FROM w WHERE audience = 'human' GROUP BY nr, source, agent`
 
 // answer is what the API says of a window, as treeSQL writes it.
 func (s *treeSite) answer(w analytics.Window) string {
@@ -177,60 +178,140 @@ func (s *treeSite) answer(w analytics.Window) string {
 }
 
 // TestTreeOnEngines: of random windows, over borders of months too, three engines count in a tree what the API answers,
-// also after an epoch was closed and its days were exported again.
+// also after an epoch was closed and its days were exported again. Spark is asked once, for all windows.
 func TestTreeOnEngines(t *testing.T) {
 	s := newTreeSite(t)
 	s.both()
 	s.ok(s.store.CloseEpoch(t.Context(), "prj_site", facts.EpochOf(s.first)))
 	s.ok(s.export(s.first+50, s.first+51)) // of another epoch
 	const windows = 60
+	from := func(form string, files []string) string {
+		dir := filepath.Dir(files[0])
+		return strings.NewReplacer("DIR", dir, "FILES", strings.Join(files, "', '"),
+			"NAMES", strings.ReplaceAll(strings.Join(files, ","), dir+"/", "")).Replace(form)
+	}
 	var asked []analytics.Window
-	var want []string
-	sql := map[string][]string{}
-	for range windows {
+	var want, duckDB, clickHouse, spark []string
+	for n := range windows {
 		w := analytics.Window{From: s.first + analytics.Date(s.rng.IntN(s.days-30))}
 		w.To = w.From + 1 + analytics.Date(s.rng.IntN(29))
 		asked, want = append(asked, w), append(want, s.answer(w))
 		factFiles, evidence := s.files(w)
-		for engine, form := range map[string]string{"DuckDB": "(SELECT * FROM read_parquet(['FILES']))",
-			"ClickHouse": "file('DIR/{NAMES}', 'Parquet')", "Spark": "parquet.`DIR/{NAMES}`"} {
-			from := func(files []string) string {
-				dir := filepath.Dir(files[0])
-				return strings.NewReplacer("DIR", dir, "FILES", strings.Join(files, "', '"),
-					"NAMES", strings.ReplaceAll(strings.Join(files, ","), dir+"/", "")).Replace(form)
+		for form, sql := range map[string]*[]string{"(SELECT NUMBER AS nr, * FROM read_parquet(['FILES']))": &duckDB,
+			"(SELECT NUMBER AS nr, * FROM file('DIR/{NAMES}', 'Parquet'))": &clickHouse} {
+			form = strings.Replace(form, "NUMBER", fmt.Sprint(n), 1)
+			*sql = append(*sql, strings.NewReplacer("EVIDENCE", from(form, evidence), "FACTS", from(form, factFiles)).Replace(treeSQL))
+		}
+		spark = append(spark, fmt.Sprintf("(%d, %d, '%s', '%s')", n, facts.EpochOf(w.From), w.From, w.To))
+	}
+	compare := func(engine string, answers ...[]string) {
+		t.Helper()
+		rows := map[string][]string{}
+		for _, row := range slices.Concat(answers...) {
+			n, row, _ := strings.Cut(row, "|")
+			rows[n] = append(rows[n], row)
+		}
+		for i, w := range asked {
+			got := rows[fmt.Sprint(i)]
+			slices.Sort(got)
+			if diff := gocmp.Diff(want[i], strings.Join(got, "\n")); diff != "" {
+				t.Errorf("%s, %s (-API +engine): %s", engine, w, diff)
 			}
-			sql[engine] = append(sql[engine],
-				strings.NewReplacer("EVIDENCE", from(evidence), "FACTS", from(factFiles)).Replace(treeSQL))
 		}
 	}
-	compare := func(engine string, i int, rows []string) {
-		slices.Sort(rows)
-		if diff := gocmp.Diff(want[i], strings.Join(rows, "\n")); diff != "" {
-			t.Errorf("%s, %s (-API +engine): %s", engine, asked[i], diff)
-		}
-	}
-	clickHouse := engines.RunEngine26(t)
-	for i, question := range sql["ClickHouse"] {
-		answer, err := clickHouse.Exec(t.Context(), question)
+	server := engines.RunEngine26(t)
+	var answers [][]string
+	for _, question := range clickHouse {
+		answer, err := server.Exec(t.Context(), question)
 		s.ok(err)
-		compare("ClickHouse", i, strings.Split(strings.ReplaceAll(strings.TrimSpace(answer), "\t", "|"), "\n"))
+		answers = append(answers, strings.Split(strings.ReplaceAll(strings.TrimSpace(answer), "\t", "|"), "\n"))
 	}
-	sql["Spark"] = sql["Spark"][:windows/20] // each takes many seconds
-	for _, reader := range []engines.DeltaReader{engines.DuckDB, engines.Spark} {
-		engine := map[engines.DeltaReader]string{engines.DuckDB: "DuckDB", engines.Spark: "Spark"}[reader]
-		if testing.Short() && reader == engines.Spark {
-			continue
-		}
-		answers, err := reader.Query(t.Context(), t.TempDir(), nil, sql[engine]...)
+	compare("ClickHouse", answers...)
+	query := func(reader engines.DeltaReader, sql ...string) (answers []string) {
+		t.Helper()
+		all, err := reader.Query(t.Context(), t.TempDir(), nil, sql...)
 		engines.Need(t, err)
-		for i, answer := range answers {
-			var rows []string
+		for _, answer := range all {
 			for _, row := range answer.Rows {
-				rows = append(rows, strings.Join(row, "|"))
+				answers = append(answers, strings.Join(row, "|"))
 			}
-			compare(engine, i, rows)
 		}
-		t.Logf("%s: %d windows", engine, len(answers))
+		return answers
+	}
+	compare("DuckDB", query(engines.DuckDB, duckDB...))
+	if testing.Short() {
+		return
+	}
+	// The files of an epoch, and which of their rows belong to which window.
+	var factFiles, evidence []string
+	for epoch := facts.EpochOf(s.first); epoch <= facts.EpochOf(s.first+analytics.Date(s.days)); epoch++ {
+		f, e := s.files(analytics.Window{From: epoch.From(), To: epoch.To()})
+		form := fmt.Sprintf("SELECT %d AS epoch, * FROM parquet.`DIR/{NAMES}`", epoch)
+		factFiles, evidence = append(factFiles, from(form, f)), append(evidence, from(form, e))
+	}
+	of := func(files []string, on string) string {
+		return "(SELECT * FROM (" + strings.Join(files, " UNION ALL ") + ") JOIN (VALUES " + strings.Join(spark, ", ") +
+			" AS w (nr, of, first, end)) ON epoch = of AND " + on + ")"
+	}
+	compare("Spark", query(engines.Spark, strings.NewReplacer("EVIDENCE", of(evidence, "day < end"),
+		"FACTS", of(factFiles, "day >= first AND day < end")).Replace(treeSQL)))
+}
+
+// TestTreeInBucket: a tree in a bucket has the files of a tree in a directory, also after a day has changed and an epoch was
+// closed, and an engine counts there what the API answers.
+func TestTreeInBucket(t *testing.T) {
+	s := newTreeSite(t)
+	server := engines.RunS3(t)
+	s.ok(server.CreateBucket(t.Context(), "lake"))
+	t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
+	directory, bucket := s.tree, fmt.Sprintf("s3://lake/site?region=%s&endpoint=%s", server.Region, server.Endpoint)
+	contents := func(tree string) map[string]string {
+		t.Helper()
+		store, err := filestore.New(tree)
+		s.ok(err)
+		all := map[string]string{}
+		s.ok(store.List(t.Context(), "facts", "", func(name string) { all[name] = "" }))
+		for name := range all {
+			f, err := store.OpenWhole(t.Context(), name)
+			s.ok(err)
+			text, err := io.ReadAll(io.NewSectionReader(f, 0, f.Size()))
+			s.ok(errors.Join(err, f.Close()))
+			all[name] = string(text)
+		}
+		s.ok(store.Close())
+		return all
+	}
+	changed := s.first + 40
+	for round := range 2 {
+		if round > 0 {
+			s.add(changed)
+			s.ok(s.store.CloseEpoch(t.Context(), "prj_site", facts.EpochOf(s.first)))
+		}
+		for _, s.tree = range []string{bucket, directory} {
+			s.both()
+		}
+		if want, got := contents(directory), contents(bucket); len(want) < s.days || !maps.Equal(got, want) {
+			t.Fatalf("%d objects, or others than the %d files", len(got), len(want))
+		}
+	}
+	w := analytics.Window{From: changed - 10, To: changed + 10}
+	factFiles, evidence := s.files(w)
+	object := func(files []string) string {
+		url := server.Endpoint + "/lake/site" + strings.TrimPrefix(filepath.Dir(files[0]), directory) + "/{"
+		for i, file := range files {
+			files[i] = filepath.Base(file)
+		}
+		return fmt.Sprintf("(SELECT 0 AS nr, * FROM s3('%s}', '%s', '%s', 'Parquet'))", url+strings.Join(files, ","),
+			server.AccessKey, server.SecretKey)
+	}
+	answer, err := engines.RunEngine26(t).Exec(t.Context(),
+		strings.NewReplacer("EVIDENCE", object(evidence), "FACTS", object(factFiles)).Replace(treeSQL))
+	s.ok(err)
+	rows := strings.Split(strings.ReplaceAll(strings.ReplaceAll("\n"+strings.TrimSpace(answer), "\n0\t", "\n"), "\t", "|"), "\n")[1:]
+	slices.Sort(rows)
+	if diff := gocmp.Diff(s.answer(w), strings.Join(rows, "\n")); diff != "" {
+		t.Errorf("(-API +engine): %s", diff)
 	}
 }
 

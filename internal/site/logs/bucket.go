@@ -18,7 +18,7 @@ const (
 	// bucketInterval is the time between two listings of a bucket, which cost money.
 	bucketInterval = time.Minute
 	// aheadObjects is the number of objects that are fetched while one is read, and aheadBytes what they have on disk.
-	aheadObjects = 24
+	aheadObjects = 64
 	aheadBytes   = 256 << 20
 )
 

@@ -296,6 +296,7 @@ type poll struct {
 	listed   map[string]int  // how many files a source has; without those that could not be listed
 	paths    map[string]bool // of files
 	problems SourceErrors
+	unpack   Decompressor // of archives, which are read one after the other
 }
 
 func (p *poll) run() {

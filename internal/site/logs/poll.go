@@ -656,7 +656,7 @@ func (p *poll) read(k *known) error {
 
 // archive gives what is new in a file, or an object, that gets no more lines: at its end also a line without one.
 func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Time) error {
-	text, err := Decompress(packed)
+	text, err := p.unpack.Open(packed)
 	if err != nil {
 		return err
 	}
