@@ -373,7 +373,7 @@ func (s *session) commit(ctx context.Context) error {
 	s.durablePages += len(b.Pages)
 	s.durableAgents += len(b.Agents)
 	s.durableReferrals += len(b.Referrals)
-	s.batch = facts.Batch{Views: b.Views[:0]}
+	s.batch = facts.Batch{Views: b.Views[:0], Shown: b.Shown[:0]}
 	clear(s.changed)
 	s.show()
 	return s.unlessDamaged(s.store.Merge(ctx))
