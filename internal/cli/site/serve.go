@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -165,7 +164,7 @@ func (a commands) serve(ctx context.Context, stdin io.Reader) (err error) {
 		return err
 	}
 	log := a.Logger(c)
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent)) // see count
+	defer tuneCollector()()
 	store, err := facts.Open(c.SiteDir)
 	if err != nil {
 		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)

@@ -46,7 +46,8 @@ func (l *lab) siteAll(ctx context.Context) (all []result) {
 		long.Lines, long.Readers, longest.Lines, longest.Readers = 120_000, 18_000, 240_000, 18_000
 	}
 	packed, stream, pushed := log, log, log
-	packed.Format, packed.Path = gzipLog, log.Path+".gz"
+	// Beside the log, site serve would read it to find out that it is a copy.
+	packed.Format, packed.Path = gzipLog, filepath.Join(l.dir, "packed.log.gz")
 	stream.Format, stream.Path = caddyLog, ""
 	pushed.Format, pushed.Path = pushedLog, ""
 	file, maker := must.Get(os.Create(log.Path)), child(ctx, siteLogRole, order{Log: log})
@@ -54,6 +55,7 @@ func (l *lab) siteAll(ctx context.Context) (all []result) {
 	must.Do(maker.Run())
 	must.Do(file.Close())
 	measure(exec.CommandContext(ctx, "gzip", "--keep", log.Path))
+	must.Do(os.Rename(log.Path+".gz", packed.Path))
 	var want siteCounts
 	verify := func(name string, counted siteLog, counts siteCounts) {
 		if want == nil {

@@ -18,20 +18,21 @@ type entry struct {
 	category category
 }
 
-// inStripes puts entries in the order of their stripes, and returns the entries of each.
-func inStripes(all []entry) (of [stripes][]entry) {
+// inStripes fills out with entries in the order of their stripes, and returns the entries of each.
+func inStripes(out []entry, entryOf func(i int) entry) (of [stripes][]entry) {
 	var ends [stripes + 1]int
-	for i := range all {
-		ends[stripeOf(all[i].id)+1]++
+	for i := range out {
+		ends[stripeOf(entryOf(i).id)+1]++
 	}
-	out, at := make([]entry, len(all)), [stripes]int{}
+	at := [stripes]int{}
 	for i := range stripes {
 		ends[i+1] += ends[i]
 		at[i] = ends[i]
 	}
-	for i := range all {
-		stripe := stripeOf(all[i].id)
-		out[at[stripe]] = all[i]
+	for i := range out {
+		e := entryOf(i)
+		stripe := stripeOf(e.id)
+		out[at[stripe]] = e
 		at[stripe]++
 	}
 	for i := range of {
@@ -200,13 +201,16 @@ func (w *writer) stripe(all []entry, evidence bool) {
 	w.next()
 }
 
-// build writes a segment.
-func (s *Store) build(seg segment, of [stripes][]entry) (int64, error) {
+// build writes a segment of n entries.
+func (s *Store) build(seg segment, n int, entryOf func(i int) entry) (int64, error) {
 	w, err := s.newWriter(seg.number)
 	if err != nil {
 		return 0, err
 	}
-	for _, all := range of {
+	x := scratches.Get().(*scratch)
+	defer scratches.Put(x)
+	x.entries = slices.Grow(x.entries[:0], n)[:n]
+	for _, all := range inStripes(x.entries, entryOf) {
 		w.stripe(all, seg.evidence)
 	}
 	return s.closeSegment(w, seg)
@@ -304,6 +308,6 @@ func (s *Store) rekey(segs []segment, other func(uint64) uint64) (out segment, e
 		all[i].id = other(all[i].id)
 	}
 	out = s.next(segs)
-	out.size, err = s.build(out, inStripes(all))
+	out.size, err = s.build(out, len(all), func(i int) entry { return all[i] })
 	return out, err
 }

@@ -129,7 +129,7 @@ func (s *Store) Commit(ctx context.Context, b Batch) error {
 				both[i].day = both[i].epoch.To() - 1
 			}
 			group.Go(func() (err error) {
-				both[i].size, err = s.build(both[i], inStripes(entries(i)))
+				both[i].size, err = s.build(both[i], entries.n, func(k int) entry { return entries.of(i, k) })
 				return err
 			})
 		}
@@ -159,28 +159,27 @@ func (s *Store) Commit(ctx context.Context, b Batch) error {
 	return nil
 }
 
-// partsOf returns the parts of a batch: the entries of each in the epoch of the month before, 0, and of the month, 1.
-func partsOf(b *Batch) map[part]func(i int) []entry {
-	parts := map[part]func(i int) []entry{}
+// partEntries are the n entries of a part: entry k in the epoch of the month before, 0, or of the month, 1.
+type partEntries struct {
+	n  int
+	of func(epoch, k int) entry
+}
+
+// partsOf returns the parts of a batch.
+func partsOf(b *Batch) map[part]partEntries {
+	parts := map[part]partEntries{}
 	for of, views := range runs(b.Views, func(v *View) part { return part{v.Project, false, v.Day} }) {
-		parts[of] = func(i int) []entry {
-			all := make([]entry, len(views))
-			for k := range views {
-				v := &views[k]
-				all[k] = entry{v.Readers[i], min(max(v.Bytes, Unsaid), maxBytes), v.Page, v.Agent, 1, categoryOf(v)}
-			}
-			return all
-		}
+		parts[of] = partEntries{len(views), func(epoch, k int) entry {
+			v := &views[k]
+			return entry{v.Readers[epoch], min(max(v.Bytes, Unsaid), maxBytes), v.Page, v.Agent, 1, categoryOf(v)}
+		}}
 	}
 	for of, shown := range runs(b.Shown, func(v *Shown) part { return part{v.Project, true, EpochOf(v.Day).From()} }) {
-		parts[of] = func(i int) []entry {
-			first := (EpochOf(of.day) - 1 + Epoch(i)).From()
-			all := make([]entry, len(shown))
-			for k, v := range shown {
-				all[k] = entry{id: v.Readers[i], agent: agentOfDay(int32(v.Day - first))}
-			}
-			return all
-		}
+		first := [...]analytics.Date{(EpochOf(of.day) - 1).From(), of.day}
+		parts[of] = partEntries{len(shown), func(epoch, k int) entry {
+			v := &shown[k]
+			return entry{id: v.Readers[epoch], agent: agentOfDay(int32(v.Day - first[epoch]))}
+		}}
 	}
 	return parts
 }

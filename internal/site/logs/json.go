@@ -253,6 +253,8 @@ type object struct {
 	keys    []Key  // that a setting names; each is the form of itself
 	seen    uint32 // the forms of all keys in all lines
 	known   Line   // of a format that leaves parts out
+	usual   member // all of the line before, as far as it is kept
+	kept    int    // members in usual
 	into    *Line
 	text    []byte // the line
 	pos     int    // of what is not yet read
@@ -277,7 +279,7 @@ func (o *object) parse(line []byte, into *Line) error {
 	if o.next() != '{' {
 		return errJSON
 	}
-	if err := o.value(o.root, 0); err != nil {
+	if err := o.value(o.root, &o.usual, 0); err != nil {
 		return err
 	}
 	if o.next(); o.pos < len(o.text) {
@@ -367,15 +369,31 @@ func (o *object) is(c byte) bool {
 	return true
 }
 
-// value reads a value; at says what it means, nil if nothing.
-func (o *object) value(at *node, depth int) error {
+// member is a member of an object as another line had it. Most lines of a log have the same members in the same order, and
+// a comparison of bytes takes less than half the time of reading them.
+type member struct {
+	key    []byte // with its quotes and the colon; empty: not known
+	in     *node  // the object
+	node   *node  // of the key
+	value  []byte // one that means nothing
+	inside []member
+}
+
+const (
+	// maxMembers is the number of members that an object keeps at most, and maxMember the length of their keys and values.
+	maxMembers = 256
+	maxMember  = 1 << 10
+)
+
+// value reads a value; at says what it means, nil if nothing, and usual is its member, nil if that is not known.
+func (o *object) value(at *node, usual *member, depth int) error {
 	c := o.next()
 	if depth > deepest {
 		return errJSON
 	}
 	switch {
 	case c == '{':
-		return o.members(at, depth)
+		return o.members(at, usual, depth)
 	case c == '[':
 		return o.elements(at, depth)
 	case c == '"':
@@ -403,21 +421,55 @@ func (o *object) value(at *node, depth int) error {
 	return errJSON
 }
 
-func (o *object) members(at *node, depth int) error {
+func (o *object) members(at *node, usual *member, depth int) error {
 	o.pos++
 	if o.is('}') {
 		return nil
 	}
-	for {
+	for i := 0; ; i++ {
 		if o.next() != '"' {
 			return errJSON
 		}
-		key, err := o.string(at != nil && at.slots != nil)
-		if err != nil || !o.is(':') {
-			return errJSON
+		var m *member
+		if usual != nil {
+			if i == len(usual.inside) && o.kept < maxMembers {
+				usual.inside, o.kept = append(usual.inside, member{}), o.kept+1
+			}
+			if i < len(usual.inside) {
+				m = &usual.inside[i]
+			}
 		}
-		if err := o.value(at.at(key), depth+1); err != nil {
+		var of *node
+		if m != nil && len(m.key) > 0 && m.in == at && bytes.HasPrefix(o.text[o.pos:], m.key) {
+			o.pos, of = o.pos+len(m.key), m.node
+		} else {
+			begin := o.pos
+			key, err := o.string(at != nil && at.slots != nil)
+			if err != nil || !o.is(':') {
+				return errJSON
+			}
+			of = at.at(key)
+			if m != nil && o.pos-begin <= maxMember {
+				m.key, m.in, m.node = append(m.key[:0], o.text[begin:o.pos]...), at, of
+			}
+		}
+		isMeant := of != nil && (of.field != none || of.slots != nil)
+		begin := o.pos
+		if !isMeant && m != nil && len(m.value) > 0 && bytes.HasPrefix(o.text[begin:], m.value) {
+			o.pos += len(m.value)
+			if o.is('}') {
+				return nil
+			}
+			if o.is(',') {
+				continue
+			}
+			o.pos = begin // a longer number
+		}
+		if err := o.value(of, m, depth+1); err != nil {
 			return err
+		}
+		if text := o.text[begin:o.pos]; !isMeant && m != nil && len(text) <= maxMember {
+			m.value = append(m.value[:0], text...)
 		}
 		if o.is('}') {
 			return nil
@@ -434,7 +486,7 @@ func (o *object) elements(at *node, depth int) error {
 		return nil
 	}
 	for {
-		if err := o.value(at, depth+1); err != nil {
+		if err := o.value(at, nil, depth+1); err != nil {
 			return err
 		}
 		if at != nil && at.field != forwarded {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -301,6 +302,11 @@ func FuzzJSON(f *testing.F) {
 		`{"ts":1,"status":200,"request":{"uri":"/a","uri":"/b"},"request":{"uri":"/c"}}`,
 		`{"ts":1,"ts":2,"status":200,"request":{}}`, `{}`, `{"ts":01}`, `{"ts":1,}`, `{"ts":1}{}`,
 		"{\"ts\":1,\"a\":\"\t\"}",
+		`{"ts":1,"a":1,"b":[{"c":[1]}],"request":{"d":true,"uri":"/a","method":"GET"}}`,
+		`{"ts":1,"a":12,"b":[{"c":[1]}],"request":{"d":true,"uri":"/b","remote_ip":"192.0.2.1"}}`,
+		`{"ts":1,"request":{"uri":"/a","method":"GET"}}`, `{"ts":1,"other":{"uri":"/b","method":"GET"}}`,
+		`{"ts":1,"request":{"remote_ip":"192.0.2.1","uri":"/b","x":,"y":1}}`, `{"ts":1,"request":{"d":truer,"uri":"/b"}}`,
+		`{"ts":1,"a":1,"request":{"x":{"uri":"/c"},"uri":{"uri":"/d"}},"b":[{"c":[1]}],"uri":"/a"}`,
 		`{"ts":1,"a":"\x41"}`, `[]`, `{"ts":1,"request":{"uri":"` + "\xff" + `"}}`, `{"ts":1.}`, `{"t\u0073":7}`,
 	} {
 		f.Add([]byte(line))
@@ -309,6 +315,10 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var l Line
 		err := scanner.parse(line, &l)
+		var alone Line
+		if other := (&object{root: scanner.root}).parse(line, &alone); !errors.Is(err, other) || !reflect.DeepEqual(l, alone) {
+			t.Fatalf("%q: %v, %+v; without the lines before %v, %+v", line, err, l, other, alone)
+		}
 		if err != nil && !errors.Is(err, errJSON) && !errors.Is(err, errTime) && !errors.Is(err, errStatus) &&
 			!errors.Is(err, errForm) && !errors.Is(err, errRequest) {
 			t.Fatalf("%q: %v", line, err)

@@ -363,7 +363,6 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	if s.pushed != nil {
 		s.pushed.kept()
-		s.answer(nil)
 	}
 	for i := range b.Views {
 		if i == 0 || b.Views[i].Day != b.Views[i-1].Day {
@@ -373,9 +372,10 @@ func (s *session) commit(ctx context.Context) error {
 	s.durablePages += len(b.Pages)
 	s.durableAgents += len(b.Agents)
 	s.durableReferrals += len(b.Referrals)
-	s.batch = facts.Batch{Views: b.Views[:0]}
+	s.batch = facts.Batch{Views: b.Views[:0], Shown: b.Shown[:0]}
 	clear(s.changed)
 	s.show()
+	s.answer(nil) // whoever has pushed may ask at once
 	return s.unlessDamaged(s.store.Merge(ctx))
 }
 
