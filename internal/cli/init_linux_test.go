@@ -25,7 +25,7 @@ func TestInitOnTerminal(t *testing.T) {
 	s := testbed.NewService(t, sandbox.Config{})
 	p := newcomer(t, s)
 	terminal := p.onTerminal(t, 80, nil, "init")
-	terminal.await("This writes settings to /")
+	terminal.await("This writes settings to")
 	terminal.await("Each project is tried with one request")
 	terminal.awaitLast("Base URL of the service: ")
 	terminal.press(s.URL + "/v1\n")

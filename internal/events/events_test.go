@@ -229,7 +229,8 @@ func TestKeyExpires(t *testing.T) {
 	var days []int
 	for range 20 {
 		for _, e := range w.derived() {
-			if e.Event != keyExpiring || e.Key.Variable != "DOCGAUGE_API_KEY" || *e.Key.Expires != expires {
+			if e.Event != keyExpiring || e.Key.Variable != "DOCGAUGE_API_KEY" || *e.Key.Expires != expires ||
+				strings.Contains(e.Text, "expired on") != (*e.Key.DaysLeft == 0) {
 				t.Errorf("%+v", e)
 			}
 			days = append(days, *e.Key.DaysLeft)

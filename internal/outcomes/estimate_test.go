@@ -419,6 +419,30 @@ func TestSeveralPages(t *testing.T) {
 	}
 }
 
+// TestJudge: Benjamini and Hochberg call clear what is at their limit, and all that are before it.
+func TestJudge(t *testing.T) {
+	const more = 1e-9
+	for _, tc := range []struct {
+		p    []float64
+		want int
+	}{{[]float64{level}, 1}, {[]float64{level + more}, 0}, {[]float64{level / 2, level + more}, 1},
+		{[]float64{level, level/2 + more}, 2}, {[]float64{level + more, level/2 + more}, 0}} {
+		effects, clear := []view.Effect{}, 0
+		for _, p := range tc.p {
+			effects = append(effects, view.Effect{Audience: analytics.Human, P: p, Change: 1})
+		}
+		judge(effects, true)
+		for _, e := range effects {
+			if e.Verdict == view.MoreReaders {
+				clear++
+			}
+		}
+		if clear != tc.want {
+			t.Errorf("P of %v: %d clear, want %d", tc.p, clear, tc.want)
+		}
+	}
+}
+
 // TestSiteHalves: where untouched pages are few, a change is what the page did beyond them.
 func TestSiteHalves(t *testing.T) {
 	for change, want := range map[float64]view.Verdict{1: view.NoClearChange, 2: view.MoreReaders} {

@@ -55,7 +55,6 @@ type PageLog struct {
 	file   *os.File
 	head   header
 	size   int64 // of the records that can be trusted
-	buf    []byte
 	broken error // a page was written in part: only a new reading repairs that
 
 	shape *analytics.Shape // of the report
@@ -207,14 +206,13 @@ func (l *PageLog) begin(h header) error {
 		_, err = l.file.Seek(0, io.SeekStart)
 	}
 	if err == nil {
-		err = l.write(append(newRecord(l.buf, kindHeader), text...))
+		err = l.write(append(newRecord(nil, kindHeader), text...))
 	}
 	l.broken = wrapped(err)
 	return l.broken
 }
 
 func (l *PageLog) write(record []byte) error {
-	l.buf = record
 	err := writeRecord(l.file, record)
 	if err == nil {
 		l.size += int64(len(record))
@@ -229,7 +227,7 @@ func (l *PageLog) Append(p analytics.Page) error {
 	if _, there := l.Pages[p.Offset]; there || l.broken != nil {
 		return l.broken
 	}
-	record, site := encode(l.shape, newRecord(l.buf, kindPage), p)
+	record, site := encode(l.shape, newRecord(nil, kindPage), p)
 	if l.broken = wrapped(l.write(record)); l.broken != nil {
 		return l.broken
 	}

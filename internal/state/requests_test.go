@@ -1,6 +1,8 @@
 package state_test
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -393,6 +395,11 @@ func TestOccupiedAfterTheClockWasSetBack(t *testing.T) {
 			t.Errorf("at %v: %d slots, cooldown until %v, %v; want %d, %v", tc.at, taken, until, err, tc.taken,
 				now.Add(tc.until))
 		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, _, err := logAt(db, 0).Occupied(ended, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("not read: %v", err)
 	}
 }
 

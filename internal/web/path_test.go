@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -294,6 +295,7 @@ type markedArchive struct {
 	sinks.Sink
 	mark           string
 	listed, opened int
+	err            error // at the end of a list
 }
 
 func (m *markedArchive) Mark(context.Context) string { return m.mark }
@@ -302,7 +304,16 @@ func (m *markedArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq
 	if scope.Keys == nil {
 		m.listed++
 	}
-	return m.Sink.Inspect(ctx, scope)
+	return func(yield func(sinks.Shown, error) bool) {
+		for shown, err := range m.Sink.Inspect(ctx, scope) {
+			if !yield(shown, err) {
+				return
+			}
+		}
+		if m.err != nil {
+			yield(sinks.Shown{}, m.err)
+		}
+	}
 }
 
 func (m *markedArchive) Window(ctx context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error,
@@ -336,6 +347,9 @@ func TestKeptAnswers(t *testing.T) {
 	}
 	const a, b, none = "/page?project=prj_a&path=/a", "/page?project=prj_a&path=/basics", "/page?project=prj_a&path=/none"
 	const history = "/api/v1/history?project=prj_a&window=week&path=/a"
+	archive.err = sinks.Fault{Key: sinktest.Key("prj_z", 0), Kind: sinks.Unreadable, Err: errors.New("torn")}
+	asks("a part of the list", a, true, true)
+	archive.err = nil
 	first := asks("at first", a, true, true)
 	if asks("again", a, false, false) != first {
 		t.Error("the kept page is another one")

@@ -75,11 +75,9 @@ func trendOf(g view.Grid, jobs []view.Job) *trend {
 		if _, begins := changed[i]; begins {
 			c.Data.States[i] += ", people " + cell.Revision.Humans.Said() + " from here on"
 		}
-		tones := map[string]bool{}
 		for _, j := range ended {
-			if dot := dots[j.Tone()]; dot != nil && !tones[j.Tone()] {
+			if dot := dots[j.Tone()]; dot != nil {
 				fmt.Fprintf(dot, "M%d %dh0", i*columnWidth+columnWidth/2, chartHeight/2)
-				tones[j.Tone()] = true
 			}
 		}
 	}

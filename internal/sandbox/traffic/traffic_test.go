@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,10 +39,15 @@ func TestDriftLeavesTheDayAlone(t *testing.T) {
 	d := analytics.NewDate(2026, 10, 14)
 	base := project(Options{Pages: 640}, "prj_a", 120)
 	one := driftTraffic{base, Drift{{d, human}}}.day(d)
-	two := driftTraffic{base, Drift{{d, ai}}}.day(d)
+	two := driftTraffic{base, Drift{{d, human}, {d, ai}}}.day(d)
 	n := len(base.day(d))
-	if len(one) != n+1 || one[n].who&1 != human || two[n].who&1 != ai {
-		t.Errorf("%d events, %v and %v after %d", len(one), one[n], two[n], n)
+	if len(one) != n+1 || one[n].who&1 != human || two[n+1].who&1 != ai {
+		t.Errorf("%d events, %v and %v after %d", len(one), one[n], two[n+1], n)
+	}
+	for i, e := range two[n:] {
+		if int(e.who>>1) != base.visitors()+i {
+			t.Errorf("event %d is of visitor %d, want the new visitor %d", i, e.who>>1, base.visitors()+i)
+		}
 	}
 }
 
@@ -52,6 +58,11 @@ func TestPathsAreDifferent(t *testing.T) {
 			t.Errorf("path %q comes twice or is no path", p)
 		}
 		seen[p] = true
+	}
+	for i, p := range startPaths {
+		if isOdd := (&url.URL{Path: p}).EscapedPath() != p; isOdd != (i >= firstOdd) {
+			t.Errorf("path %d, %q: needs escaping: %v", i, p, isOdd)
+		}
 	}
 	if len(docPaths(3)) != 3 || len(seen) != 2000 {
 		t.Error("not as many paths as asked for")

@@ -69,6 +69,7 @@ func TestReports(t *testing.T) {
 			"success": {"8d1c $0.5 3250", nil}, "resumed": {"8d1c $0.75 10", nil}, "huge": {"8d1c $0.5 40", nil},
 			"error": {"8d1c $2.5 7", errReported}, "limit": {"8d1c $0.125 0", errLimit},
 			"garbage": {"? $? ?", errNoReport}, "truncated": {"? $? ?", errNoReport}, "impossible": {"? $? ?", nil},
+			"most":      {"8d1c $1e+06 1000000000000", nil},
 			"real-edit": {"d08e $0.019200000000000002 2080", nil}, "real-limit": {"455a $0 0", errLimit},
 			"real-drop": {"9261 $0.0048000000000000004 1040", errPasses}, "real-key": {"823a $0 0", errReported},
 		},

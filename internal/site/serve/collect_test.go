@@ -801,6 +801,7 @@ func TestLineOfTheFuture(t *testing.T) {
 	w.write(day, 3)
 	lines(6, 1)
 	w.write(far, 1)
+	w.writeText("no line of a log\n")
 	lines(6, 1) // is it the clock?
 	sources, _ := w.session.Sources()
 	if said := sources[0].Err; !strings.Contains(said, "2099-01-01") || !strings.Contains(said, "2026-01-20") {
