@@ -2,6 +2,9 @@ package analytics
 
 import "fmt"
 
+// MaxMisses is how many paths that are not there a window has at most: those most asked for.
+const MaxMisses = 1000
+
 // AgentRow is the unique readers of one agent on one path, and their requests. A path, an agent, an
 // audience and Found occur together once. Readers are not additive: not over paths, and not over
 // audiences.

@@ -156,7 +156,7 @@ func (d *daemon) flush(ctx context.Context) error {
 
 // inherit takes over what a new daemon would have to learn, so that no value is missing until then.
 func (d *daemon) inherit(former *daemon) {
-	d.outcomes.value = former.outcomes.get()
+	d.outcomes.value = former.outcomes.get().Of(d.app.Config.Projects...)
 	d.health.value.sinks = former.health.get().sinks
 	now, then := d.app.Config, former.app.Config
 	if slices.Equal(now.Projects, then.Projects) && slices.Equal(now.Reports, then.Reports) {

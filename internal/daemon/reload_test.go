@@ -11,10 +11,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // TestReloads: new settings are taken, wrong ones and those that cannot be opened are not,
@@ -128,6 +131,27 @@ func TestReloads(t *testing.T) {
 	reloads(c, http.StatusOK, "reloaded")
 	if text := log.String(); !strings.Contains(text, `error="DOCGAUGE_BUDGET: wrong; DOCGAUGE_SINKS: wrong"`) {
 		t.Errorf("want one line for all that is wrong:\n%s", text)
+	}
+}
+
+// TestInheritOutcomes: the outcomes of a project that the settings do not have any more end with the reload.
+func TestInheritOutcomes(t *testing.T) {
+	of := func(projects ...string) *daemon {
+		return &daemon{app: &app.App{Config: config.Config{Projects: projects}}}
+	}
+	former, next := of("prj_a", "prj_b"), of("prj_b", "prj_c")
+	for _, project := range former.app.Config.Projects {
+		former.outcomes.change(func(o *view.Outcomes) {
+			o.Summaries = append(o.Summaries, view.OutcomeSummary{Project: project})
+			o.Merges = append(o.Merges, view.Outcome{Merge: view.Merge{Project: project}})
+			o.Redirects = append(o.Redirects, view.Redirect{Redirect: journal.Redirect{Project: project}})
+		})
+	}
+	next.inherit(former)
+	o := next.outcomes.get()
+	if len(o.Summaries) != 1 || len(o.Merges) != 1 || len(o.Redirects) != 1 || o.Summaries[0].Project != "prj_b" ||
+		o.Merges[0].Project != "prj_b" || o.Redirects[0].Project != "prj_b" {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -412,6 +412,31 @@ func BenchmarkMisses(b *testing.B) {
 	}
 }
 
+// TestMissedDays: a path that a report lacks was not missed, unless the report has as many paths as it can have.
+func TestMissedDays(t *testing.T) {
+	s := &sinktest.Memory{}
+	missed := func(n int) (rows []analytics.AgentRow) {
+		for i := range n {
+			rows = append(rows, agentRow(fmt.Sprintf("/%04d", i), "GPTBot", "neither", false, 2),
+				agentRow(fmt.Sprintf("/%04d", i), "curl", "neither", false, 2))
+		}
+		return append(rows, agentRow("/there", "GPTBot", "neither", true, 2))
+	}
+	for day, n := range []int{analytics.MaxMisses - 1, analytics.MaxMisses} {
+		rev := windowOf("prj_a", analytics.Day, day, day+1)
+		rev.Settled, rev.Verified = true, true
+		putAgents(t, s, rev, missed(n)...)
+	}
+	first := windowOf("prj_a", analytics.Day, 0, 1).From
+	wanted := map[string]bool{"/0000": true, "/other": true, "/there": true}
+	got, err := query.MissedDays(t.Context(), s, "prj_a", analytics.Window{From: first, To: first + 2},
+		func(analytics.Date) map[string]bool { return wanted })
+	want := map[analytics.Date]map[string]int64{first: {"/0000": 8}, first + 1: {"/0000": 8, "/other": -1, "/there": -1}}
+	if diff := gocmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
 // TestMissed: a path is missed if it was not there in the newest window that has it.
 func TestMissed(t *testing.T) {
 	s := &sinktest.Memory{}

@@ -118,8 +118,8 @@ func MissedIn(ctx context.Context, from sinks.Sink, windows []analytics.Revision
 }
 
 // MissedDays returns how often the paths that are wanted of a day were missed on it: the requests of all agents, -1 if
-// unknown. It has the days in within that want a path and whose window is settled and verified, and comes with the error
-// of what could not be read.
+// unknown, as of a path beyond [analytics.MaxMisses]. It has the days in within that want a path and whose window is
+// settled and verified, and comes with the error of what could not be read.
 func MissedDays(
 	ctx context.Context, from sinks.Sink, project string, within analytics.Window,
 	wanted func(analytics.Date) map[string]bool,
@@ -137,9 +137,12 @@ func MissedDays(
 		if len(paths) == 0 || !rev.Settled || !rev.Verified || rev.TotalsOnly() {
 			continue
 		}
-		day := map[string]int64{}
+		day, missed := map[string]int64{}, map[string]bool{}
 		err := eachRecord(ctx, from, &rev, func(record analytics.Record) bool {
 			row := agentRow(record)
+			if !row.Found {
+				missed[row.Path] = true
+			}
 			switch n := day[row.Path]; {
 			case row.Found || !paths[row.Path]:
 			case n < 0 || row.Requests < 0:
@@ -152,6 +155,11 @@ func MissedDays(
 		if err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		for path := range paths {
+			if len(missed) >= analytics.MaxMisses && !missed[path] {
+				day[path] = -1
+			}
 		}
 		out[rev.From] = day
 	}

@@ -45,8 +45,8 @@ type Outcomes struct {
 type Redirect struct {
 	journal.Redirect
 	// MissedBefore and MissedAfter are the mean daily requests of AI agents and other programs that missed the path,
-	// in the 28 days before Since and after it; nil without a day window of the report agents. A path outside of the
-	// report of a day counts as not missed. Redirected requests are not counted.
+	// in the 28 days before Since and after it; nil without a day window of the report agents. Days whose report has
+	// only other paths, as many as a report can have, are left out. Redirected requests are not counted.
 	MissedBefore *float64 `json:"missed_before"`
 	MissedAfter  *float64 `json:"missed_after"`
 	// Effects are the changes of the readers of the target: human before AI. Final is as in Outcome.
@@ -76,12 +76,12 @@ func (r Redirect) MissedText() string {
 	return "missed " + before + " times a day before, " + after + " since"
 }
 
-// Of returns the outcomes of one project.
-func (o Outcomes) Of(project string) Outcomes {
-	o.Summaries = slices.Clone(o.Summaries)
-	o.Summaries = slices.DeleteFunc(o.Summaries, func(s OutcomeSummary) bool { return s.Project != project })
-	o.Merges = slices.DeleteFunc(slices.Clone(o.Merges), func(m Outcome) bool { return m.Project != project })
-	o.Redirects = slices.DeleteFunc(slices.Clone(o.Redirects), func(r Redirect) bool { return r.Project != project })
+// Of returns the outcomes of some projects.
+func (o Outcomes) Of(projects ...string) Outcomes {
+	other := func(project string) bool { return !slices.Contains(projects, project) }
+	o.Summaries = slices.DeleteFunc(slices.Clone(o.Summaries), func(s OutcomeSummary) bool { return other(s.Project) })
+	o.Merges = slices.DeleteFunc(slices.Clone(o.Merges), func(m Outcome) bool { return other(m.Project) })
+	o.Redirects = slices.DeleteFunc(slices.Clone(o.Redirects), func(r Redirect) bool { return other(r.Project) })
 	return o
 }
 

@@ -9,13 +9,9 @@ import (
 	"github.com/docgauge/docgauge/internal/site/agents"
 )
 
-const (
-	// shownMisses is how many paths that are not there a window has: those most asked for.
-	shownMisses = 1000
-	// leastNetworks is from how many networks such a path was asked for at least: one that a single
-	// client invents is not shown.
-	leastNetworks = 2
-)
+// leastNetworks is from how many networks a path that is not there was asked for at least: one that a single
+// client invents is not shown.
+const leastNetworks = 2
 
 // Agents are the readers and requests of each agent, on the site and on each path, in the order of
 // [analytics.AgentRow.Compare].
@@ -90,7 +86,7 @@ func mostMissed(paths [][]cell, names []string) [][]cell {
 	slices.SortFunc(paths, func(x, y []cell) int {
 		return cmp.Or(cmp.Compare(requests(y), requests(x)), cmp.Compare(names[x[0].page], names[y[0].page]))
 	})
-	return paths[:min(len(paths), shownMisses)]
+	return paths[:min(len(paths), analytics.MaxMisses)]
 }
 
 // groupName is how the agents of a group are shown.

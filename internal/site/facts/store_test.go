@@ -346,7 +346,7 @@ func (m *model) wantAgents(from, to analytics.Date, mode analytics.Humans) (a Ag
 		return gocmp.Or(gocmp.Compare(misses[y].requests, misses[x].requests), strings.Compare(x, y))
 	})
 	paths = slices.DeleteFunc(paths, func(path string) bool { return len(misses[path].networks) < 2 })
-	paths = paths[:min(len(paths), shownMisses)]
+	paths = paths[:min(len(paths), analytics.MaxMisses)]
 	for r, visits := range rows {
 		who := map[string]bool{}
 		for _, v := range visits {
@@ -516,7 +516,7 @@ func TestMostMissed(t *testing.T) {
 	m := newModel(t)
 	day := analytics.NewDate(2026, 5, 5)
 	var visits []visit
-	for i := range shownMisses + 50 {
+	for i := range analytics.MaxMisses + 50 {
 		for k := range 2 + i%3 {
 			visits = append(visits, visit{who: fmt.Sprint("reader ", k), path: fmt.Sprintf("/x%d", i), day: day,
 				kind: Missed, agent: "Claude-User", network: fmt.Sprint("network ", k%2)})
@@ -526,7 +526,7 @@ func TestMostMissed(t *testing.T) {
 	m.check(t, day, day+1)
 	a, err := m.CountAgents(t.Context(), project, day, day+1, analytics.Claimed)
 	check(t, err)
-	if len(a.Rows) != shownMisses || len(a.Totals) != 0 {
+	if len(a.Rows) != analytics.MaxMisses || len(a.Totals) != 0 {
 		t.Errorf("%d paths are shown, %d totals", len(a.Rows), len(a.Totals))
 	}
 }
