@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/agents"
 )
 
@@ -16,7 +15,7 @@ const (
 	// maxUserAgents is how many user agents are counted at most: clients invent what they like. If there are twice
 	// as many, the rarest are dropped.
 	maxUserAgents = 10_000
-	// maxUserAgent is the length up to which user agents are told apart, in bytes.
+	// maxUserAgent is the length up to which user agents are told apart, in characters.
 	maxUserAgent = 512
 )
 
@@ -42,7 +41,6 @@ type userAgentCounts struct {
 }
 
 func (c *userAgentCounts) add(text string, agent *agents.Agent, isNew bool) {
-	text = format.Cut(text, maxUserAgent)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, known := c.counts[text]
@@ -51,7 +49,7 @@ func (c *userAgentCounts) add(text string, agent *agents.Agent, isNew bool) {
 			c.drop()
 		}
 		n = &UserAgentReaders{UserAgent: strings.Map(visible, text), Agent: agents.Browser.Token,
-			Class: agents.Browser.Class, Audience: agents.Audience(agent, false), key: strings.Clone(text)}
+			Class: agents.Browser.Class, Audience: agents.Audience(agent, false), key: text}
 		if agent != nil {
 			n.Agent, n.Class = agent.Token, agent.Class
 		}

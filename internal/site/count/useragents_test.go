@@ -21,16 +21,18 @@ func TestUserAgentCounts(t *testing.T) {
 			t.Fatalf("%d user agents are kept", len(c.counts))
 		}
 	}
-	c.add(strings.Repeat("x", 1<<20), bot, true)
 	all := c.list()
 	want := UserAgentReaders{UserAgent: "frequent\ufffd[31m", Agent: "browser", Class: "human", Audience: "human",
 		Visitors: 1, Requests: maxUserAgents, key: "frequent\x1b[31m"}
 	if *all[0] != want || !c.dropped {
 		t.Errorf("%+v, dropped %t", *all[0], c.dropped)
 	}
-	for _, n := range all {
-		if len(n.key) > 2*maxUserAgent {
-			t.Errorf("%d bytes are kept", len(n.key))
+	long := []byte(strings.Repeat("x", 1<<20))
+	for most, counted := range map[int]bool{0: false, 2 * maxUserAgent: true} {
+		v := NewViewer(rulesOf(t, Settings{}), NewVocabulary(), 0, 0)
+		v.byUserAgent = counted
+		if n := len(v.agentOf(long).text); n > most {
+			t.Errorf("%d bytes are kept, want at most %d", n, most)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
@@ -118,7 +119,7 @@ type target struct {
 var proofTarget = &target{asset: true}
 
 type matchedAgent struct {
-	text     string // the user agent
+	text     string // the user agent up to maxUserAgent, if these are counted
 	agent    *agents.Agent
 	number   int32
 	excluded bool
@@ -468,8 +469,10 @@ func (v *Viewer) clientOf(l *logs.Line) (addr netip.Addr, a *matchedAgent, why R
 // agentOf returns the agent that a user agent names.
 func (v *Viewer) agentOf(userAgent []byte) *matchedAgent {
 	return v.clients.get(userAgent, func(text string) *matchedAgent {
-		a := &matchedAgent{text: text, agent: v.agents.Match(text), number: facts.Browser,
-			digest: sha256.Sum256([]byte(text))}
+		a := &matchedAgent{agent: v.agents.Match(text), number: facts.Browser, digest: sha256.Sum256([]byte(text))}
+		if v.byUserAgent {
+			a.text = strings.Clone(format.Cut(text, maxUserAgent))
+		}
 		if a.agent != nil {
 			a.number = v.words.agents.number(agentName{a.agent.Token, a.agent.Class, a.agent.Hosted}, nil)
 		}
