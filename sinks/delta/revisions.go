@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"os"
+	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
@@ -37,7 +38,8 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 	}
 }
 
-// heal makes the tables of a report agree where the files show how.
+// heal makes the tables of a report agree where the files show how. It leaves out a window that another process has
+// replaced since the logs were read.
 func (s *Sink) heal(ctx context.Context, d *dataset) error {
 	c, err := s.read(ctx, sinks.Scope{}, d)
 	if err != nil {
@@ -60,7 +62,16 @@ func (s *Sink) heal(ctx context.Context, d *dataset) error {
 			rows[key] = nil
 		}
 	}
-	return errors.Join(d.totals.set(ctx, totals), d.rows.set(ctx, rows))
+	replaced := func(f *dataFile, n int, there []string) bool {
+		return len(there) != n || f != nil && !slices.Contains(there, f.Path)
+	}
+	return errors.Join(
+		d.totals.set(ctx, totals, func(key analytics.Key, there []string) bool {
+			return replaced(c.windows[key].totals, c.windows[key].manyTotals, there)
+		}),
+		d.rows.set(ctx, rows, func(key analytics.Key, there []string) bool {
+			return replaced(c.windows[key].rows, c.windows[key].manyRows, there)
+		}))
 }
 
 // writeTotals publishes the totals file of a revision that the visitors show.

@@ -305,17 +305,17 @@ func (s *Sink) commit(d *dataset, group []*change) (err error) {
 			totals[c.rev.Key] = c.totals
 		}
 	}
-	if err := d.rows.set(ctx, rows); err != nil {
+	if err := d.rows.set(ctx, rows, nil); err != nil {
 		return err
 	}
 	// CRASH: readers see new visitors beside former totals. The tags of the visitors file
 	// have what the totals file must say. Without a table of totals, this was the commit.
-	if err := d.totals.set(ctx, totals); err != nil {
+	if err := d.totals.set(ctx, totals, nil); err != nil {
 		return err
 	}
 	// With rows, this was the commit. CRASH of a totals-only revision: the newer totals
 	// show the former visitors to be obsolete.
-	if err := d.rows.set(ctx, gone); err != nil || !heal {
+	if err := d.rows.set(ctx, gone, nil); err != nil || !heal {
 		return err
 	}
 	return s.heal(ctx, d)

@@ -119,8 +119,8 @@ func (t *table) refuse(snap *deltalog.Snapshot, strays []string) error {
 }
 
 // set makes the table have just these files of their windows, by one entry; none, if it
-// is so already.
-func (t *table) set(ctx context.Context, want files) error {
+// is so already. It leaves out the windows for which leave returns true, given the files that they have then.
+func (t *table) set(ctx context.Context, want files, leave func(key analytics.Key, there []string) bool) error {
 	if len(want) == 0 {
 		return nil
 	}
@@ -137,6 +137,10 @@ func (t *table) set(ctx context.Context, want files) error {
 			next = map[analytics.Key][]string{}
 			for key, file := range want {
 				there := t.files[key]
+				if leave != nil && leave(key, there) {
+					next[key] = there
+					continue
+				}
 				if file != nil {
 					next[key] = []string{file.Path}
 					if !slices.Contains(there, file.Path) {

@@ -182,3 +182,34 @@ func TestTwoWriters(t *testing.T) {
 		t.Errorf("a reader sees %d rows of %v, %v", len(rows), revs, err)
 	}
 }
+
+// TestHealBesideAWriter: what heals windows that a crash left half done changes none that another process has replaced
+// since it looked.
+func TestHealBesideAWriter(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	half := sealDay(t, 0, 2, 3)
+	replace(t, open(t, root), sealDay(t, 0, 1, 3))
+	replace(t, open(t, root), sealDay(t, 1, 1, 3))
+	for at, w := range map[string]*archive.File{
+		"before totals entry": half,
+		"after totals entry":  sinktest.Seal(t, sinktest.TotalsOnly(sinktest.Revision(sinktest.Key("prj_a", 1), 2)), nil),
+	} {
+		ctx, killed := context.WithCancel(t.Context())
+		s := stepped(open(t, root), func(step string) {
+			if step == at {
+				killed()
+			}
+		})
+		if err := s.Replace(ctx, w); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	next := sealDay(t, 1, 3, 3)
+	s := stepped(open(t, root), func(step string) {
+		if step == "before totals file" {
+			replace(t, open(t, root), next)
+		}
+	})
+	shows(t, s, half, next)
+	shows(t, open(t, root), half, next)
+}
