@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -189,10 +190,15 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 func rememberRules(ctx context.Context, dir string, repo *siteRepo, named redirects.Format, file string, pull bool) error {
 	var rules []journal.Redirect
 	var err error
+	inRepo := file
 	if pull {
 		rules, err = repo.copied.Began(ctx, named, file)
 	} else {
-		rules, err = redirects.Began(ctx, cloneIn(filepath.Dir(file)), "HEAD", named, "./"+filepath.Base(file))
+		clone := cloneIn(filepath.Dir(file))
+		if inRepo, err = clone.Run(ctx, "rev-parse", "--show-prefix"); err == nil {
+			inRepo += filepath.Base(file)
+			rules, err = redirects.Began(ctx, clone, "HEAD", named, "./"+filepath.Base(file))
+		}
 		if _, outside := errors.AsType[git.Error](err); outside && ctx.Err() == nil {
 			return nil
 		}
@@ -200,10 +206,7 @@ func rememberRules(ctx context.Context, dir string, repo *siteRepo, named redire
 	if err != nil {
 		return fmt.Errorf("%s: history: %w", file, err)
 	}
-	for i := range rules {
-		rules[i].Project = repo.project
-	}
-	return state.SetRedirects(dir, repo.project, rules)
+	return state.SetRedirects(dir, repo.project, path.Clean(inRepo), rules)
 }
 
 func cloneIn(dir string) git.Client {

@@ -120,6 +120,8 @@ func (p PullRequest) Opened() time.Time {
 // Redirect is a rule of a site's file of redirects that leads from one path to one page.
 type Redirect struct {
 	Project string `json:"project"`
+	// File is the path of the file in the repository.
+	File string `json:"file"`
 	// Path is the path that is missed without the rule, and Target the page, both as the archive has paths.
 	Path   string `json:"path"`
 	Target string `json:"target"`

@@ -17,7 +17,7 @@ import (
 // redirectsFile has the redirects of all projects. It is a file, so that `docgauge redirects` needs no database.
 const redirectsFile = "redirects.json"
 
-// Redirects returns the redirects that `docgauge redirects` saw last.
+// Redirects returns the redirects that `docgauge redirects` saw last in each file.
 func (db *DB) Redirects(context.Context) ([]journal.Redirect, error) { return Redirects(db.dir) }
 
 // Redirects returns the redirects in a state directory, none without one.
@@ -36,19 +36,26 @@ func Redirects(dir string) (all []journal.Redirect, err error) {
 	return all, nil
 }
 
-// SetRedirects replaces the redirects of a project. Of two processes that do so at once, one may be lost until
-// the next run.
-func SetRedirects(dir, project string, of []journal.Redirect) error {
+// SetRedirects replaces the redirects that a file of a project has, and those of its paths in other files: rules can
+// move. Of two processes that do so at once, one may be lost until the next run.
+func SetRedirects(dir, project, file string, of []journal.Redirect) error {
 	all, err := Redirects(dir)
 	if err != nil {
 		return err
 	}
 	former := len(all)
-	all = slices.DeleteFunc(all, func(r journal.Redirect) bool { return r.Project == project })
+	all = slices.DeleteFunc(all, func(r journal.Redirect) bool {
+		return r.Project == project && (r.File == file ||
+			slices.ContainsFunc(of, func(o journal.Redirect) bool { return o.Path == r.Path }))
+	})
+	for _, r := range of {
+		r.Project, r.File = project, file
+		all = append(all, r)
+	}
 	if former+len(of) == 0 {
 		return nil // no state directory for nothing
 	}
-	text, err := json.Marshal(append(all, of...))
+	text, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
