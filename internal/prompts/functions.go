@@ -86,8 +86,7 @@ func (r *renderer) variables() map[string]any {
 // leaves those out that are not plain.
 func (r *renderer) functions() map[string]any {
 	return map[string]any{
-		"date": parseDay, "addDays": addDays,
-		"format":        func(layout string, v instant) string { return v.time().Format(layout) },
+		"date": parseDay, "addDays": addDays, "format": formatTime,
 		"have":          r.have,
 		"site_visitors": r.siteVisitors,
 		"top_pages":     r.pagesBy("top_pages", func(m analytics.Movers) []analytics.Change { return m.Top }),
@@ -149,6 +148,15 @@ func addDays(n int, d day) (day, error) {
 		return day{}, functionErrorf("addDays %d: want from %d to %d", n, -most, most)
 	}
 	return day{d.date + analytics.Date(n)}, nil
+}
+
+// formatTime prints a day or a moment. In a range, a layout that is printed longer than it is could grow without end.
+func formatTime(layout string, v instant) (string, error) {
+	const most = 200
+	if len(layout) > most {
+		return "", functionErrorf("format: want a layout of at most %d bytes, not %d", most, len(layout))
+	}
+	return v.time().Format(layout), nil
 }
 
 // record is a page or the site, as a template sees it.

@@ -381,6 +381,12 @@ func TestRenderFailsLate(t *testing.T) {
 	if out, err := Render(t.Context(), trimmed, sampleTime, n); err != nil || len(out.Text) != MaxBytes {
 		t.Errorf("the most: %d bytes, %v", len(out.Text), err)
 	}
+	// Each layout is printed longer than it is, as 1 is as 12.
+	grows := Prompt{Path: "a.md", Template: true, Body: `[[ $x := "1" ]][[ range top_pages "week" 15 ]]` +
+		`[[ $x = format $x (date "2026-12-30") ]][[ end ]][[ len $x ]]`}
+	if out, err := Render(t.Context(), grows, sampleTime, n); err == nil || !strings.Contains(err.Error(), "layout") {
+		t.Errorf("a layout that grows: %q, %v", out.Text, err)
+	}
 	at := time.Date(2026, 1, 5, 23, 59, 0, 0, time.FixedZone("west", -3600))
 	got, err := Render(t.Context(), Prompt{Path: "a.md", Template: true, Body: "[[ .date ]]"}, at, nil)
 	if err != nil || got.Text != "2026-01-06" {
