@@ -118,8 +118,8 @@ func MissedIn(ctx context.Context, from sinks.Sink, windows []analytics.Revision
 }
 
 // MissedDays returns how often the paths that are wanted of a day were missed on it: the requests of all agents, -1 if
-// unknown, as of a path beyond [analytics.MaxMisses]. It has the days in within that want a path and whose window is settled and verified, and comes with the error
-// of what could not be read.
+// unknown, as of a path beyond [analytics.MaxMisses]. It has the days in within that want a path and whose window is
+// settled and verified, and comes with the error of what could not be read.
 func MissedDays(
 	ctx context.Context, from sinks.Sink, project string, within analytics.Window,
 	wanted func(analytics.Date) map[string]bool,
