@@ -363,7 +363,6 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	if s.pushed != nil {
 		s.pushed.kept()
-		s.answer(nil)
 	}
 	for i := range b.Views {
 		if i == 0 || b.Views[i].Day != b.Views[i-1].Day {
@@ -376,6 +375,7 @@ func (s *session) commit(ctx context.Context) error {
 	s.batch = facts.Batch{Views: b.Views[:0]}
 	clear(s.changed)
 	s.show()
+	s.answer(nil) // what is answered with 200 shows in what Lacks says
 	return s.unlessDamaged(s.store.Merge(ctx))
 }
 
