@@ -70,6 +70,13 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("%s?%s: %d, want %d\n%s", path, tc.query, code, tc.code, seen(body))
 			}
 			wants(t, seen(body), "Readers Pages Jobs Status", tc.text)
+			title := "No numbers to show"
+			if strings.Contains(tc.near, "window=") { // the project is known
+				title = "Product docs"
+			}
+			if !strings.Contains(body, "<title>"+title+" – docgauge") {
+				t.Errorf("%s?%s: want the title %q", path, tc.query, title)
+			}
 			link := `<a href="` + page + "?" + strings.ReplaceAll(tc.near, "&", "&amp;")
 			if (tc.near != "") != strings.Contains(body, link) || strings.Contains(body, "<script>") {
 				t.Errorf("%s?%s: want a link to %s", path, tc.query, link)

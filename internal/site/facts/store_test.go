@@ -821,6 +821,10 @@ func TestMergeBesideDamage(t *testing.T) {
 			if want := 2*len(projects) + 1; len(left) != want {
 				t.Errorf("%d segments, want %d: one of each project and epoch, and the damaged one", len(left), want)
 			}
+			gone := []segment{{number: left[len(left)-1].number + 1}}
+			if err := m.replace(t.Context(), gone, nil, nil); err == nil {
+				t.Error("a segment that another process removed was replaced")
+			}
 			if days, err := m.Days(t.Context()); err != nil || len(days) > 0 {
 				t.Errorf("%v, %v are still to be merged", days, err)
 			}
