@@ -262,7 +262,7 @@ func TestAnswers(t *testing.T) {
 		}},
 		{"agents", object{"granularity": "day", "agent": "browser"}, []string{`"path":"/guides/a"`, `"requests":8`}},
 		{"agents", object{"granularity": "day", "list": "misses", "limit": 1}, []string{
-			`"near":["/guides/a"],"path":"/guide/a"`, `"redirect":{"path":"/guide/a","project":"prj_a",` +
+			`"near":["/guides/a"],"path":"/guide/a"`, `"redirect":{"file":"vercel.json","path":"/guide/a","project":"prj_a",` +
 				`"since":"2026-10-04T12:00:00Z","target":"/guides/a"}`, `"truncated":true`,
 		}},
 		{"redirects", object{"limit": 1}, []string{
