@@ -73,6 +73,18 @@ func written[R analytics.RowType](t testing.TB, rev analytics.Revision, rows ite
 	return path, data
 }
 
+// writtenTables returns a file of each table by its name, of pages rows of visitors and of the traffic of agents.
+func writtenTables(t testing.TB, pages, agents int) map[string][]byte {
+	t.Helper()
+	_, visitorRows := written(t, sample(), traffic(pages))
+	_, agentRows := written(t, agentSample(), yields(agentTraffic(agents)...))
+	path := filepath.Join(t.TempDir(), "totals")
+	check(t, WriteTotals(path, sample()))
+	totals, err := os.ReadFile(path)
+	check(t, err)
+	return map[string][]byte{"visitors": visitorRows, "agents": agentRows, "totals": totals}
+}
+
 // reread opens path and reads it whole.
 func reread[R analytics.RowType](path string) (rev analytics.Revision, rows []R, err error) {
 	f, err := Open(path)
@@ -344,13 +356,7 @@ func TestFullDisk(t *testing.T) {
 // TestDamage cuts a file short and flips bits: Inspect finds each cut and each bit,
 // and never panics.
 func TestDamage(t *testing.T) {
-	_, visitors := written(t, sample(), traffic(50))
-	_, agents := written(t, agentSample(), yields(agentTraffic(25)...))
-	path := filepath.Join(t.TempDir(), "totals")
-	check(t, WriteTotals(path, sample()))
-	totals, err := os.ReadFile(path)
-	check(t, err)
-	for name, data := range map[string][]byte{"visitors": visitors, "totals": totals, "agents": agents} {
+	for name, data := range writtenTables(t, 50, 25) {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := inspected(data); err != nil {
 				t.Fatalf("the whole file: %v", err)
@@ -482,13 +488,7 @@ func FuzzReadFooter(f *testing.F) {
 // TestQuickFooter: the footer of each kind of file is read without the library once it has accepted the schema. Of
 // damaged footers, what is read without it is what the library reads, if it reads them.
 func TestQuickFooter(t *testing.T) {
-	_, visitors := written(t, sample(), traffic(3))
-	_, agents := written(t, agentSample(), yields(agentTraffic(3)...))
-	path := filepath.Join(t.TempDir(), "totals")
-	check(t, WriteTotals(path, sample()))
-	totals, err := os.ReadFile(path)
-	check(t, err)
-	for table, data := range map[string][]byte{"visitors": visitors, "agents": agents, "totals": totals} {
+	for table, data := range writtenTables(t, 3, 3) {
 		want, err := ReadFooter(bytes.NewReader(data), int64(len(data)))
 		check(t, err)
 		encoded := encodedFooter(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))))
