@@ -2,7 +2,8 @@ package analytics
 
 import "fmt"
 
-// MaxMisses is how many paths that are not there a window has at most: those most asked for.
+// MaxMisses is the largest number of missing paths in a window. If more were asked for, the window has the paths with
+// the most requests.
 const MaxMisses = 1000
 
 // AgentRow is the unique readers of one agent on one path, and their requests. A path, an agent, an

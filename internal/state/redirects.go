@@ -36,8 +36,9 @@ func Redirects(dir string) (all []journal.Redirect, err error) {
 	return all, nil
 }
 
-// SetRedirects replaces the redirects that a file of a project has, and those of its paths in other files: rules can
-// move. Of two processes that do so at once, one may be lost until the next run.
+// SetRedirects replaces the redirects of one file of a project. It also removes redirects of the same paths from the
+// project's other files, because a rule can move to another file. If two processes call it at once, the redirects of one
+// may be lost until its next run.
 func SetRedirects(dir, project, file string, of []journal.Redirect) error {
 	all, err := Redirects(dir)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/docgauge/docgauge/internal/site/agents"
 )
 
-// leastNetworks is from how many networks a path that is not there was asked for at least: one that a single
-// client invents is not shown.
+// leastNetworks is the smallest number of networks from which a missing path must have been requested to be shown. A
+// single client could invent any path.
 const leastNetworks = 2
 
 // Agents are the readers and requests of each agent, on the site and on each path, in the order of

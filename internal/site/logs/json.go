@@ -253,7 +253,7 @@ type object struct {
 	keys    []Key  // that a setting names; each is the form of itself
 	seen    uint32 // the forms of all keys in all lines
 	known   Line   // of a format that leaves parts out
-	usual   member // all of the line before, as far as it is kept
+	usual   member // the members of earlier lines, with which a line is compared
 	kept    int    // members in usual
 	into    *Line
 	text    []byte // the line

@@ -375,7 +375,7 @@ func (s *session) commit(ctx context.Context) error {
 	s.batch = facts.Batch{Views: b.Views[:0], Shown: b.Shown[:0]}
 	clear(s.changed)
 	s.show()
-	s.answer(nil) // whoever has pushed may ask at once
+	s.answer(nil) // after show: a sender that has a 200 finds its lines in the answers of the API
 	return s.unlessDamaged(s.store.Merge(ctx))
 }
 
