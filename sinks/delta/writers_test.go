@@ -186,6 +186,10 @@ func TestTwoWriters(t *testing.T) {
 // TestHealBesideAWriter: what heals windows that a crash left half done changes none that another process has replaced
 // since it looked.
 func TestHealBesideAWriter(t *testing.T) {
+	bubble(t, healBesideAWriter)
+}
+
+func healBesideAWriter(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	half := sealDay(t, 0, 2, 3)
 	replace(t, open(t, root), sealDay(t, 0, 1, 3))
@@ -198,6 +202,7 @@ func TestHealBesideAWriter(t *testing.T) {
 		s := stepped(open(t, root), func(step string) {
 			if step == at {
 				killed()
+				synctest.Wait() // until the group, which has a context of its own, has ended too
 			}
 		})
 		if err := s.Replace(ctx, w); !errors.Is(err, context.Canceled) {
