@@ -131,6 +131,7 @@ func (s *redirectedSite) merge(ago int) {
 func TestRedirectsLeadReaders(t *testing.T) {
 	for _, kind := range []string{"github", "gitea"} {
 		t.Run(kind, func(t *testing.T) {
+			testbed.NotAtMidnight()
 			s := newRedirectedSite(t, kind)
 			mine := []string{"DOCGAUGE_WINDOWS=day", "DOCGAUGE_REPORTS=visitors,agents",
 				"DOCGAUGE_SINCE=" + testbed.DaysAgo(siteDays).String()}

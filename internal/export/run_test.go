@@ -83,6 +83,7 @@ func (s *dataService) Page(context.Context, docsapi.PageQuery) (analytics.Page, 
 // no request is sent to learn that but those that are sent anyway.
 func TestNothingBeforeTheData(t *testing.T) {
 	t.Parallel()
+	testbed.NotAtMidnight()
 	dir := t.TempDir()
 	c := config.Config{
 		BaseURL: "http://127.0.0.1:1", APIKey: "key_secret", Projects: config.Projects{"prj"},
