@@ -186,7 +186,7 @@ func (a *Program) loadWindows(
 		return s, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	plan, err := newLoadPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), scope.Has)
+	plan, err := newLoadPlan(ctx, sinks.List(ctx, from), to.Revisions(ctx), scope.Has)
 	if err != nil {
 		return s, err
 	}

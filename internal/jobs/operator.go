@@ -89,7 +89,7 @@ func lookUp(ctx context.Context, j jobStore, ref string, found prompts.Scanned) 
 
 // find returns the job that ref names. A prompt that looks renamed is held first if the next
 // pass would hold it: people decide by the plan. If next is set, a prompt without a job, or
-// a recurring one whose job has ended, means the next job.
+// a recurring one whose job has ended or missed its time, means the job of the next firing.
 func (o *Operator) find(ctx context.Context, ref string, found prompts.Scanned, next bool) (journal.Job, error) {
 	ref, job, err := lookUp(ctx, o.journal, ref, found)
 	file, ok := fileOf(cmp.Or(job.Prompt, ref), found)
@@ -104,15 +104,19 @@ func (o *Operator) find(ctx context.Context, ref string, found prompts.Scanned, 
 	if from := s.renames(found).from(file, newest); from != "" && newest.Seq == job.Seq {
 		return o.apply(ctx, holdRenamed(file, newest, from, s.now))
 	}
-	if !next || ref != file.ID || newest.Seq != 0 && (!file.Recurs() || !newest.State.Ended()) {
+	due, later := s.firing(file) // zero if it does not recur
+	switch {
+	case !next || ref != file.ID:
+		return job, err
+	case newest.State == journal.Pending && due.After(newest.Firing): // which the next pass would expire
+		job.Firing, job.Try = due, 1
+		return job, err
+	case newest.Seq != 0 && (!file.Recurs() || !newest.State.Ended()):
 		return job, err
 	}
 	job = newJob(file, journal.Pending)
-	if file.Recurs() {
-		due, later := s.firing(file)
-		if job.Firing = due; due.IsZero() {
-			job.Firing = later
-		}
+	if job.Firing = due; due.IsZero() {
+		job.Firing = later
 	}
 	return job, nil
 }

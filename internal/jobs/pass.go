@@ -112,8 +112,10 @@ func (p *pass) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := q.opt.Clock(); err != nil {
-			return err
+		if q.opt.Clock() != nil { // it may be right by now, and without a read nothing else shows that
+			if _, err := q.opt.Confirm(ctx); err != nil {
+				return err
+			}
 		}
 		if err := step(ctx); err != nil {
 			return err

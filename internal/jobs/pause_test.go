@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -305,6 +306,14 @@ func TestOperatorPause(t *testing.T) {
 	w.after(5 * time.Minute)
 	w.has("c", journal.Active)
 	w.calls(callMessage, 1)
+
+	// Also if the operator pauses it after the plan was made, while the service is asked what time it is.
+	w.prompt(prompts.Prompt{ID: "d"})
+	w.opt.Confirm = func(context.Context) (bool, error) { w.pauseQueue(); return true, nil }
+	w.queue = nil
+	w.passes()
+	w.paused(journal.PausedOperator)
+	w.none("d")
 }
 
 // TestOperatorPauseDoesNotHideDoubt: after its release the doubts still pause the queue.

@@ -158,6 +158,23 @@ func TestHeldFiring(t *testing.T) {
 	if job := w.has("r", journal.Active); !job.Firing.Equal(at(18, 0)) {
 		t.Errorf("%+v", job)
 	}
+
+	// The firing of 19:00 was refused for a time, and missed when that of 20:00 was due, before any pass.
+	w.after(turn)
+	w.service.down = always(throttled(10*time.Minute), callCreate)
+	w.passAt(19, 0)
+	w.service.down = nil
+	w.clock = at(20, 1)
+	if p := w.planned("r"); !p.Firing.Equal(at(20, 0)) {
+		t.Fatalf("%+v", p)
+	}
+	if job := w.decides("cancel", "r"); !job.Firing.Equal(at(20, 0)) {
+		t.Errorf("%+v", job)
+	}
+	w.passes()
+	if len(w.service.jobs) != 2 {
+		t.Error("the firing that was cancelled was sent")
+	}
 }
 
 // TestFirings: the newest firing and the next one, for any schedule and any time.
@@ -262,11 +279,13 @@ func TestRestoredState(t *testing.T) {
 	}
 }
 
-// TestClockOfTheQueue: by a clock that is known to be wrong nothing is sent.
+// TestClockOfTheQueue: by a clock that is known to be wrong nothing is sent, until the service says that it is right.
 func TestClockOfTheQueue(t *testing.T) {
 	w := newWorld(t, "a")
 	wrong := errors.New("the clock is a month ahead")
-	w.opt.Clock = func() error { return wrong }
+	known := wrong
+	w.opt.Clock = func() error { return known }
+	w.opt.Confirm = func(context.Context) (bool, error) { known = wrong; return known == nil, known }
 	if _, err := w.pass(); !errors.Is(err, wrong) || len(w.service.jobs) > 0 {
 		t.Errorf("%v, %d jobs", err, len(w.service.jobs))
 	}

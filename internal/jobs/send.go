@@ -65,7 +65,6 @@ func (p *pass) judgeForbidden(ctx context.Context) error {
 // submitPlanned makes a plan and creates jobs by it for as long as it holds. It reports whether it did
 // anything, so that another plan may differ.
 func (p *pass) submitPlanned(ctx context.Context) (acted bool, err error) {
-	var holds bool
 	for _, next := range p.state.plan(p.q.opt, p.found, p.unrendered) {
 		if !next.Ready() || p.raced[next.ID] {
 			continue
@@ -75,19 +74,19 @@ func (p *pass) submitPlanned(ctx context.Context) (acted bool, err error) {
 		if _, err = p.q.opt.Confirm(ctx); err != nil || ctx.Err() != nil {
 			break
 		}
-		if acted {
-			queue, failed := p.q.journal.Queue(ctx)
-			now := p.q.now()
-			holds = queue.Version == p.state.queue.Version && now.Sub(p.state.now).Abs() < planAge && !expired(next.prompt, now)
-			if err = failed; err != nil || !holds {
-				break
-			}
+		if now := p.q.now(); acted && (now.Sub(p.state.now).Abs() >= planAge || expired(next.prompt, now)) {
+			break
 		}
 		acted = true
 		text, unrendered := next.render(ctx, p.q.opt, p.state.now)
 		if unrendered != nil {
 			p.unrendered[next.ID] = unrendered
 			continue
+		}
+		// The operator may have paused the queue since the plan: the question and the template can take seconds.
+		queue, failed := p.q.journal.Queue(ctx)
+		if err = failed; err != nil || queue.Version != p.state.queue.Version {
+			break
 		}
 		job, from := newJob(next.prompt, journal.Submitting), journal.State("")
 		job.Firing = next.Firing
@@ -102,7 +101,8 @@ func (p *pass) submitPlanned(ctx context.Context) (acted bool, err error) {
 		job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)
 		job.Begun = p.q.now()
 		job.Charged, job.Estimate = job.Begun, p.q.opt.JobCost
-		if holds, err = p.send(ctx, job, from, job.Text); err != nil || !holds {
+		var expected bool
+		if expected, err = p.send(ctx, job, from, job.Text); err != nil || !expected {
 			break
 		}
 	}
