@@ -24,6 +24,7 @@ func TestGuesses(t *testing.T) {
 		w := newWorld(t, dirOf(t, root))
 		w.concurrency = rapid.IntRange(1, 32).Draw(t, "concurrency")
 		w.service.cap = rapid.IntRange(1, 5).Draw(t, "rows of a page")
+		w.service.strict = rapid.Bool().Draw(t, "refuses what is beyond the end")
 		pages := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 400), rapid.IntRange(1, 1500)).Draw(t, "pages")
 		rows := pages*w.service.cap - rapid.IntRange(0, w.service.cap-1).Draw(t, "missing on the last page")
 		w.service.limited, w.service.budget = rapid.IntRange(0, 3).Draw(t, "limited") == 0, math.MaxInt
