@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -25,6 +27,7 @@ func main() {
 	if code, ok := runner.Helper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
+	log.SetOutput(io.Discard) // net/http quotes there what a service sent, past our log and its redaction
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +41,7 @@ const asMain = "DOCGAUGE_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asMain) != "" {
+		_ = os.Unsetenv(asMain) // it is no setting
 		main()
 	}
 	os.Exit(m.Run())
@@ -52,6 +57,45 @@ func TestHelper(t *testing.T) {
 	cmd.Env = []string{asMain + "=1", "DOCGAUGE_PROJECT=x", "DOCGAUGE_ENV_FILE=/missing"}
 	if out, _ := cmd.CombinedOutput(); string(out) != "run\n" || cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
+// TestForeignLog: what net/http says about a connection, which quotes the service, is not on standard error.
+func TestForeignLog(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for requests := bufio.NewReader(conn); ; {
+					if _, err := http.ReadRequest(requests); err != nil {
+						return
+					}
+					body := `{"totals":{"human":0,"ai":0,"total":0},"visitors":[],"hasMore":false}`
+					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s{\"more\":1}", len(body), body)
+				}
+			}()
+		}
+	}()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "export")
+	cmd.Dir = t.TempDir()
+	cmd.Env = []string{asMain + "=1", "DOCGAUGE_BASE_URL=http://" + listener.Addr().String(), "DOCGAUGE_API_KEY=x_y",
+		"DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_WINDOWS=day", "DOCGAUGE_LOG_FORMAT=json"}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	_ = cmd.Run()
+	for line := range strings.Lines(stderr.String()) {
+		if !strings.HasPrefix(line, "{") {
+			t.Fatalf("not JSON: %s", line)
+		}
 	}
 }
 

@@ -208,6 +208,7 @@ func TestEnvironment(t *testing.T) {
 	before := os.Environ()
 	for text, problems := range map[string]int{
 		"DOCGAUGE_SETTLE=5h": 0, "DOCGAUGE_TIMEOUT=soon": 0, "DOCGAUGE_CONCURRENCY=many\nDOCGAUGE_SPOOL_MAX=much": 2,
+		"DOCGAUGE_NOTIFY_CHANGE=30%,5": 0, "DOCGAUGE_NOTIFY_CHANGE=30%,5%": 1, "DOCGAUGE_NOTIFY_CHANGE=0,5": 1,
 	} {
 		s := ParseSource("x.env", "DOCGAUGE_API_KEY=sbx_of-the-file\nDOCGAUGE_BUDGET=\n"+text)
 		c, err := s.Load(NeedNothing, time.Now())

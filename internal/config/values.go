@@ -315,19 +315,35 @@ func AnyOf[T ~string](words []T) string {
 	return list
 }
 
-// Percent is a percentage; the sign may be left out.
-type Percent float64
+// Change is how much the readers of a week must change.
+type Change struct {
+	// Percent is in per cent of the former number; 0 is never. Points are of the share of AI; 0: Percent of it.
+	Percent, Points float64
+}
 
-func (p *Percent) Decode(s string) error {
-	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
-	if err != nil || v != 0 && !(v >= 1 && v <= 1000) {
-		return fmt.Errorf("%.40q: want a percentage from 1%% to 1000%%, like 30%%, or 0 for never", s)
+func (c *Change) Decode(s string) error {
+	percent, points, hasPoints := strings.Cut(s, ",")
+	v, err := strconv.ParseFloat(strings.TrimSuffix(percent, "%"), 64)
+	isChange := err == nil && (v == 0 && !hasPoints || v >= 1 && v <= 1000)
+	*c = Change{Percent: v}
+	if hasPoints {
+		c.Points, err = strconv.ParseFloat(strings.TrimSpace(points), 64)
+		isChange = isChange && err == nil && c.Points > 0 && c.Points < 100
 	}
-	*p = Percent(v)
+	if !isChange {
+		return fmt.Errorf("%.40q: want a percentage from 1%% to 1000%%, like 30%%, also with points of AI share, like "+
+			"30%%,5, or 0 for never", s)
+	}
 	return nil
 }
 
-func (p Percent) String() string { return strconv.FormatFloat(float64(p), 'f', -1, 64) + "%" }
+func (c Change) String() string {
+	text := strconv.FormatFloat(c.Percent, 'f', -1, 64) + "%"
+	if c.Points > 0 {
+		text += " (AI share: " + strconv.FormatFloat(c.Points, 'f', -1, 64) + " points)"
+	}
+	return text
+}
 
 // ParseHookURL reads the URL of a webhook or a monitor, which is a secret, without its
 // fragment. The error names the variable and does not quote the URL.

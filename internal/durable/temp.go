@@ -29,15 +29,16 @@ type Temp struct {
 // NewTemp makes a directory below parent, or below the system's directory if parent is
 // empty. Its name begins with kind and a dash.
 func NewTemp(parent, kind string) (*Temp, error) {
+	remedy := ""
 	if parent == "" {
-		parent = os.TempDir()
+		parent, remedy = os.TempDir(), ": TMPDIR must name a directory for temporary files that can be written"
 	}
 	// A directory that cannot be swept takes room and does no other harm.
 	_ = SweepTemp(parent, kind)
 	for range makeTries {
 		path, err := os.MkdirTemp(parent, kind+"-")
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w%s", err, remedy)
 		}
 		owner, err := lockNew(path)
 		if err != nil {

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
+	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/durable"
@@ -98,6 +100,14 @@ func TestTempOfAKilledProcess(t *testing.T) {
 			}
 			alone(t, parent, sorted(living)...)
 		})
+	}
+}
+
+// TestNoTemp: a machine without a directory for temporary files gets the remedy.
+func TestNoTemp(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	if _, err := durable.NewTemp("", "pages"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("%v", err)
 	}
 }
 

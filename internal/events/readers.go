@@ -42,8 +42,8 @@ func (w *Watcher) readers(ctx context.Context, e *evaluation) error {
 			e.live[condition] = true
 		}
 	}
-	threshold := float64(w.app.Config.NotifyChange)
-	if threshold == 0 {
+	threshold := w.app.Config.NotifyChange
+	if threshold.Percent == 0 {
 		return nil
 	}
 	ledger, err := coverage.Read(ctx, w.app.State, e.now)
@@ -61,11 +61,13 @@ func (w *Watcher) readers(ctx context.Context, e *evaluation) error {
 			continue
 		}
 		compared := conditionOf(readersCompared, project, newest.To.String(), fmt.Sprint(newest.Number),
-			fmt.Sprint(before.Number), w.app.Config.NotifyChange.String())
+			fmt.Sprint(before.Number), threshold.String())
 		if !e.isNew(compared) {
 			continue
 		}
-		r, err := w.compare(ctx, *before, *newest, view.ReadersChange{Week: week, Threshold: threshold})
+		r, err := w.compare(ctx, *before, *newest, view.ReadersChange{
+			Week: week, Threshold: threshold.Percent, Points: threshold.Points,
+		})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("readers of %s: %w", project, err))
 			continue
@@ -90,7 +92,7 @@ func (w *Watcher) compare(
 		return r, nil
 	}
 	r.Site = hasMoved(before.Totals.Total, week.Totals.Total, r.Threshold)
-	r.AIShare = shareHasMoved(before.Totals, week.Totals, r.Threshold)
+	r.AIShare = shareHasMoved(before.Totals, week.Totals, config.Change{Percent: r.Threshold, Points: r.Points})
 	// A provisional reading that drifted may lack pages; the settled one is compared again.
 	isWhole := func(e state.Entry) bool { return !e.TotalsOnly() && !e.LacksRows() && (e.Verified || e.Settled) }
 	if !isWhole(before) || !isWhole(week) {
@@ -133,15 +135,15 @@ func hasMoved(before, after int64, percent float64) bool {
 	return math.Abs(by)*100 > percent*from && by*by > chance*chance*float64(before+after)
 }
 
-// shareHasMoved is hasMoved for the share of AI among the readers: a percentage of the former
-// share, so that 20% to 27% is 35%.
-func shareHasMoved(before, after analytics.Totals, percent float64) bool {
+// shareHasMoved is hasMoved for the share of AI among the readers, in points or as a percentage of the former
+// share: 20% to 27% is 7 points, or 35%.
+func shareHasMoved(before, after analytics.Totals, by config.Change) bool {
 	if before.Total == 0 || after.Total == 0 {
 		return false
 	}
 	was, is := float64(before.AI)/float64(before.Total), float64(after.AI)/float64(after.Total)
-	by, variance := is-was, was/float64(before.Total)+is/float64(after.Total)
-	return math.Abs(by)*100 > percent*was && by*by > chance*chance*variance
+	moved, variance := is-was, was/float64(before.Total)+is/float64(after.Total)
+	return math.Abs(moved)*100 > cmp.Or(by.Points, by.Percent*was) && moved*moved > chance*chance*variance
 }
 
 // movedText names what changed by more than the threshold.
@@ -156,7 +158,8 @@ func movedText(r *view.ReadersChange) string {
 	if n := len(r.Pages); n > 0 {
 		all = append(all, format.Plural(n, "page"))
 	}
-	return fmt.Sprintf("changed by more than %s: %s", config.Percent(r.Threshold), strings.Join(all, ", "))
+	return fmt.Sprintf("changed by more than %s: %s", config.Change{Percent: r.Threshold, Points: r.Points},
+		strings.Join(all, ", "))
 }
 
 // readersLines are the numbers below the text of a change.

@@ -17,7 +17,7 @@ import (
 
 // moving is a world that is told of changes of more than 30%.
 func moving(t *testing.T) *world {
-	return newWorld(t, func(c *config.Config) { c.NotifyChange = 30 })
+	return newWorld(t, func(c *config.Config) { c.NotifyChange.Percent = 30 })
 }
 
 // TestReadersChange: the newest week of a project is reported once if it changed, whatever happens
@@ -51,7 +51,7 @@ func TestReadersChange(t *testing.T) {
 	w.now = w.now.Add(7 * 24 * time.Hour)
 	w.week("prj_b", 0, analytics.Totals{Human: 100, AI: 50, Total: 120})
 	w.want("the next week", readersChanged)
-	w.cfg.NotifyChange = 0
+	w.cfg.NotifyChange.Percent = 0
 	w.restart(time.Time{})
 	w.now = w.now.Add(7 * 24 * time.Hour)
 	w.week("prj_b", 0, analytics.Totals{Human: 1000, AI: 50, Total: 1020})
@@ -83,8 +83,14 @@ func TestHasMoved(t *testing.T) {
 		{analytics.Totals{Total: 40}, analytics.Totals{AI: 12, Total: 40}, true},
 		{analytics.Totals{AI: 8, Total: 9}, analytics.Totals{}, false},
 	} {
-		if got := shareHasMoved(c.before, c.after, 30); got != c.want {
+		if got := shareHasMoved(c.before, c.after, config.Change{Percent: 30}); got != c.want {
 			t.Errorf("share, %+v to %+v: %v", c.before, c.after, got)
+		}
+	}
+	for ai, want := range map[int64]bool{2490: false, 2510: true, 1510: false, 1490: true} {
+		before, after := analytics.Totals{AI: 2000, Total: 10_000}, analytics.Totals{AI: ai, Total: 10_000}
+		if got := shareHasMoved(before, after, config.Change{Percent: 90, Points: 5}); got != want {
+			t.Errorf("share, %d to %d in points: %v", before.AI, ai, got)
 		}
 	}
 }

@@ -24,6 +24,7 @@ func TestGuesses(t *testing.T) {
 		w := newWorld(t, dirOf(t, root))
 		w.concurrency = rapid.IntRange(1, 32).Draw(t, "concurrency")
 		w.service.cap = rapid.IntRange(1, 5).Draw(t, "rows of a page")
+		w.service.strict = rapid.Bool().Draw(t, "refuses what is beyond the end")
 		pages := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 400), rapid.IntRange(1, 1500)).Draw(t, "pages")
 		rows := pages*w.service.cap - rapid.IntRange(0, w.service.cap-1).Draw(t, "missing on the last page")
 		w.service.limited, w.service.budget = rapid.IntRange(0, 3).Draw(t, "limited") == 0, math.MaxInt
@@ -35,7 +36,8 @@ func TestGuesses(t *testing.T) {
 			"moves")
 		var inVain atomic.Int32
 		w.service.answer = func(nth int, q docsapi.PageQuery) (*visitorsPage, error) {
-			if slices.Contains(moves, nth) {
+			// A request that is refused shows no move, and need not: the pages before it agree.
+			if slices.Contains(moves, nth) && (q.Offset < rows || !w.service.strict) {
 				w.service.put(k, rows, nth)
 			}
 			if q.Offset >= rows {

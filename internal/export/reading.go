@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"net/http"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -83,8 +84,15 @@ func (w *window) readPages(ctx context.Context) error {
 			return failure
 		}
 		a := <-answers
-		if a.err == nil {
+		switch e, ok := errors.AsType[*docsapi.Error](a.err); {
+		case a.err == nil:
 			a.err = w.record(ctx, a.got, a.to.guess)
+		case a.to.guess && ok && e.Status >= http.StatusBadRequest && e.Outcome == docsapi.Permanent &&
+			!docsapi.IsUnauthorized(a.err):
+			// Some services refuse an offset beyond the end.
+			w.pages.beyond = min(w.pages.beyond, a.to.offset)
+			w.log.Also()
+			a.err = w.foundNothing(ctx)
 		}
 		delete(ahead.inFlight, a.to.offset)
 		ahead.guessing = ahead.guessing && !a.to.guess
@@ -221,10 +229,7 @@ func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 	}
 	drift := w.pages.add(page.Offset, info)
 	if guess && isBeyond(page.Offset, info) {
-		w.mispredicted++
-		w.observe(StepMispredicted, 0)
-		w.e.count(func(s *Summary) { s.Mispredicted++ })
-		if err := w.e.ledger.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project); err != nil {
+		if err := w.foundNothing(ctx); err != nil {
 			return err
 		}
 	} else {
@@ -244,4 +249,12 @@ func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 		w.fresh = append(w.fresh, got)
 	}
 	return drift
+}
+
+// foundNothing counts a guess at a page that does not exist.
+func (w *window) foundNothing(ctx context.Context) error {
+	w.mispredicted++
+	w.observe(StepMispredicted, 0)
+	w.e.count(func(s *Summary) { s.Mispredicted++ })
+	return w.e.ledger.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project)
 }

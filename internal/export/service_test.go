@@ -57,6 +57,8 @@ type service struct {
 	lacks bool
 	// cap is the most rows it puts on a page; 0: as many as are requested.
 	cap int
+	// strict: it refuses an offset beyond the end.
+	strict bool
 }
 
 // place is the project and window of a query.
@@ -158,7 +160,10 @@ func (s *service) visitors(ctx context.Context, q docsapi.PageQuery) (visitorsPa
 			return *page, nil
 		}
 	}
-	return s.page(q), nil
+	if p := s.page(q); !s.strict || q.Offset == 0 || len(p.Rows) > 0 {
+		return p, nil
+	}
+	return visitorsPage{}, statusError(http.StatusBadRequest, docsapi.Permanent)
 }
 
 // recordOf is a row of visitors as a row of a report. A report with rows of the site counts readers and requests: they

@@ -78,8 +78,10 @@ type Week struct {
 // the week before, which is always known here.
 type ReadersChange struct {
 	Week
-	// Threshold is DOCGAUGE_NOTIFY_CHANGE, in per cent of the former value.
+	// Threshold is DOCGAUGE_NOTIFY_CHANGE, in per cent of the former value; Points is its second part, in points of
+	// the share of AI, which is measured in per cent without it.
 	Threshold float64 `json:"threshold_percent"`
+	Points    float64 `json:"threshold_points,omitempty"`
 	// Site and AIShare report whether all readers, or the share of AI, changed by more.
 	Site    bool `json:"site"`
 	AIShare bool `json:"ai_share"`

@@ -47,19 +47,14 @@ type EventLog struct {
 	err     error
 }
 
-// OpenEventLog returns the event log in dir, which need not exist. Lines belong to the first project unless they name
-// another one. One event in twenty arrives late, by at most lateDays.
+// OpenEventLog returns the event log in dir, which it makes; the log need not exist. Lines belong to the first project
+// unless they name another one. One event in twenty arrives late, by at most lateDays.
 func OpenEventLog(dir string, projects []string, lateDays int) (*EventLog, error) {
-	info, err := os.Stat(dir)
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("data directory %s: is a file; want a directory that may hold %s",
-			dir, EventLogName)
-	}
 	l := &EventLog{path: filepath.Join(dir, EventLogName), projects: projects, lateDays: lateDays}
-	_, _, err = l.Read(projects[0])
+	_, _, err := l.Read(projects[0])
 	return l, err
 }
 
