@@ -106,6 +106,7 @@ func TestBodies(t *testing.T) {
 		{"NDJSON", lines, "", lines},
 		{"without the last line's end", one + "\n" + two, "Content-Type: application/x-ndjson", one + "\n" + two},
 		{"array", " [" + one + ",\n " + two + "]\n", "Content-Type: application/json", lines},
+		{"array after a byte order mark", "\ufeff[" + one + "]", "", one + "\n"},
 		{"gzip", gzipped(t, lines, 1), "Content-Encoding: gzip", lines},
 		{"array in gzip", gzipped(t, "["+one+","+two+"]", 1), "Content-Encoding: GZIP", lines},
 		{"zstd", zstandard(t, lines, 1), "Content-Encoding: zstd", lines},
