@@ -355,6 +355,9 @@ func (a *address) picker() *picker {
 		p.Projects = append(p.Projects, tab{a.snapshot.ProjectName(other.ID), href, other.ID == a.project.ID})
 	}
 	for _, g := range a.grids {
+		if a.page == atPages && g.TotalsOnly && g.Granularity != a.grid.Granularity {
+			continue // it has no pages
+		}
 		p.Kinds = append(p.Kinds, tab{title(g.Granularity), a.toKind(g.Granularity), g.Granularity == a.grid.Granularity})
 	}
 	now := a.window()

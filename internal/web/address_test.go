@@ -1,7 +1,12 @@
 package web_test
 
 import (
+	"fmt"
+	"html"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -156,6 +161,37 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// TestLinks: each link of each kind of page leads to a page, whatever was read.
+func TestLinks(t *testing.T) {
+	pages, _, _ := archived(t)
+	next, kinds, known := []string{"/", "/status"}, map[string]int{}, map[string]bool{}
+	for len(next) > 0 {
+		target := next[0]
+		next = next[1:]
+		u, err := url.Parse(target)
+		must(t, err)
+		v := u.Query()
+		kind := fmt.Sprint(u.Path, v["window"], v["list"], v["by"], v.Has("path"), v.Has("prefix"), v.Has("agent"))
+		if kinds[kind]++; kinds[kind] > 3 || pages[u.Path] == nil || known[target] {
+			continue
+		}
+		known[target] = true
+		w := httptest.NewRecorder()
+		pages[u.Path].ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d\n%s", target, w.Code, seen(w.Body.String()))
+		}
+		for _, link := range regexp.MustCompile(` href="([^"#:]+)`).FindAllStringSubmatch(w.Body.String(), -1) {
+			to, err := u.Parse(html.UnescapeString(link[1]))
+			must(t, err)
+			next = append(next, to.String())
+		}
+	}
+	if len(kinds) < 30 {
+		t.Errorf("only %d kinds of pages: %v", len(kinds), kinds)
+	}
+}
+
 // TestPages: all pages of a window in the order that is asked for, a bounded number on one page.
 func TestPages(t *testing.T) {
 	pages, s, from := archived(t)
@@ -182,9 +218,13 @@ func TestPages(t *testing.T) {
 		{"at=2026-09-27&prefix=/extra", []string{"1 page, compared with"}},
 		{"by=ai&compare=2", []string{"compared with 14–20 Sep 2026"}},
 		{"list=rising", []string{"Pages 28 Sep – 4 Oct 2026"}},
+		{"list=rising&at=2026-07-12", []string{"which pages are rising is not known", "Later: 13–19 Jul 2026"}},
 		{"window=28d", []string{"Only the totals of this window are known"}},
 	} {
-		_, body := visit(t, pages["/page"], "/page?"+tc.query)
+		code, body := visit(t, pages["/page"], "/page?"+tc.query)
+		if twice := strings.Count(tc.query, "prefix=") > 1; (code == http.StatusOK) == twice {
+			t.Errorf("%s: %d", tc.query, code)
+		}
 		wants(t, seen(body), tc.want...)
 		if next := strings.Contains(body, "offset=500"); next != strings.Contains(seen(body), "Pages 1 to 500") {
 			t.Errorf("%s: a link to the next pages: %t", tc.query, next)

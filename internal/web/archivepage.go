@@ -91,7 +91,7 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 		name := fmt.Sprintf("%s?%s %d", a.page, a.values().Encode(), versionOf(from, in))
 		said, err := answer(ctx, from, name, always, func() (archiveAnswer, error) {
 			err := about.read(ctx, from, p, choice)
-			if prefix := a.own.Get("path"); err != nil && strings.HasSuffix(prefix, "/") {
+			if prefix := strings.TrimSuffix(a.own.Get("path"), "*"); err != nil && strings.HasSuffix(prefix, "/") {
 				top, none := query.Top(ctx, from, choice, query.Ranking{By: analytics.Everyone, Prefix: prefix})
 				if none == nil && top[0].Count > 0 {
 					section = a.about(atPages, "prefix", prefix)

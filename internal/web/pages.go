@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -72,9 +73,6 @@ func (h *pagesHandler) answer(r *http.Request) (rendered, error) {
 		return refusal(a, err, h.site.Version)
 	}
 	a.own.Del("offset") // other lists have other lengths
-	a.grids = slices.DeleteFunc(slices.Clone(a.grids), func(g view.Grid) bool {
-		return g.TotalsOnly && g.Granularity != q.window
-	})
 	p := &pagesPage{Style: pathKind().style, Script: pathKind().script, Version: h.site.Version, Title: a.name(),
 		Navigation: navigation(s, atPages, a), Prefix: q.ranking.Prefix, Made: momentOf(s.At, s.At)}
 	p.orders(a, q.ranking)
@@ -88,7 +86,9 @@ func (h *pagesHandler) answer(r *http.Request) (rendered, error) {
 		err := h.site.Archive.ask(r.Context(), func(ctx context.Context, from sinks.Sink) error {
 			return p.read(ctx, from, a, q)
 		})
-		if err != nil {
+		if none, ok := errors.AsType[query.NoAnswerError](err); ok && q.ranking.List != query.MostRead {
+			p.Pageless = fmt.Sprintf("%s.", none) // the window lacks one to compare with: others may have it
+		} else if err != nil {
 			return refusal(a, err, h.site.Version)
 		}
 	}

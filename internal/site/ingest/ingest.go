@@ -41,6 +41,8 @@ const (
 	verifyHeader    = "X-Vercel-Verify"
 	// retryAfter is when a refused body may be sent again, in seconds.
 	retryAfter = "5"
+	// maxRefused is how much of a refused body is read, and forgotten, so that its sender gets the answer.
+	maxRefused = 64 << 20
 )
 
 // Credential is what a key opens.
@@ -168,7 +170,13 @@ func answer(w http.ResponseWriter, taken any, err error) {
 }
 
 // post takes the body of a request. Every error is a refusal.
-func (h *Handler) post(r *http.Request, name string, s *source) (any, error) {
+func (h *Handler) post(r *http.Request, name string, s *source) (_ any, err error) {
+	isSent := r.Header.Get("Expect") == "" // else the sender waits for 100 Continue
+	defer func() {
+		if err != nil && isSent && r.ContentLength <= maxRefused { // else the connection closes before the answer is read
+			_, _ = io.CopyN(io.Discard, r.Body, maxRefused)
+		}
+	}()
 	if r.Method != http.MethodPost {
 		return nil, api.Fail(http.StatusMethodNotAllowed, "method %.20q: want POST", r.Method).With("Allow", "POST")
 	}
@@ -188,6 +196,7 @@ func (h *Handler) post(r *http.Request, name string, s *source) (any, error) {
 	}
 	b := &Body{Source: s.index, memory: &h.memory}
 	defer b.free()
+	isSent = true
 	sent := &sentBody{Reader: http.MaxBytesReader(nil, r.Body, maxPacked), mac: mac}
 	if err := b.read(sent, strings.ToLower(r.Header.Get("Content-Encoding"))); err != nil {
 		return nil, refusalOf(err, sent.err)

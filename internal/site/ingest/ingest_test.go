@@ -106,6 +106,7 @@ func TestBodies(t *testing.T) {
 		{"NDJSON", lines, "", lines},
 		{"without the last line's end", one + "\n" + two, "Content-Type: application/x-ndjson", one + "\n" + two},
 		{"array", " [" + one + ",\n " + two + "]\n", "Content-Type: application/json", lines},
+		{"array after a byte order mark", "\ufeff[" + one + "]", "", one + "\n"},
 		{"gzip", gzipped(t, lines, 1), "Content-Encoding: gzip", lines},
 		{"array in gzip", gzipped(t, "["+one+","+two+"]", 1), "Content-Encoding: GZIP", lines},
 		{"zstd", zstandard(t, lines, 1), "Content-Encoding: zstd", lines},
@@ -291,8 +292,8 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// TestConnections: bodies of wrong lengths are refused, and senders that stop in the middle hold up neither other
-// senders nor what else is answered at the address.
+// TestConnections: bodies of wrong lengths are refused, also by an answer to who sends the whole body first, and senders
+// that stop in the middle hold up neither other senders nor what else is answered at the address.
 func TestConnections(t *testing.T) {
 	h := newTestHost(t)
 	server := httptest.NewServer(Before(h, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -315,6 +316,8 @@ func TestConnections(t *testing.T) {
 		"a length below zero":      "Content-Length: -1\r\n\r\n",
 		"two lengths":              "Content-Length: 2\r\nContent-Length: 3\r\n\r\nx\n",
 		"an unknown transfer code": "Transfer-Encoding: gzip\r\n\r\nx\n",
+		"too long":                 "Content-Length: 33554432\r\n\r\n" + strings.Repeat("x\n", 16<<20),
+		"a line that is too long":  "Content-Length: 16777216\r\n\r\n" + strings.Repeat("x", 16<<20),
 	} {
 		c := send(text)
 		check(t, c.(*net.TCPConn).CloseWrite())

@@ -411,8 +411,9 @@ func TestReadLines(t *testing.T) {
 	}
 }
 
-// TestDecompress: plain, gzip and zstd read the same, also several members one after the other; a
-// file that ends early is an error.
+// TestDecompress: plain, gzip and zstd read the same, also several members one after the other, and after a frame of
+// zstd that says only something of the next; a file that ends early is an error. What follows gzip, as after gzip's
+// own program, is no reason to lose what is before it.
 func TestDecompress(t *testing.T) {
 	text := strings.Repeat("a line\n", 10_000)
 	compressed := func(make func(io.Writer) io.WriteCloser) []byte {
@@ -437,7 +438,21 @@ func TestDecompress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": gz, "zstd": zst, "bzip2": bz2} {
+	skippable := append([]byte("\x5f\x2a\x4d\x18\x04\x00\x00\x00size"), zst...) // as pzstd writes
+	for after, want := range map[string]string{"\x00\x00": "\x00\x00", "one more\n": "one more\n", "\x1f": ""} {
+		got := ""
+		r, err := Decompress(io.MultiReader(bytes.NewReader(gz), strings.NewReader(after)))
+		if err == nil {
+			var all []byte
+			all, err = io.ReadAll(r)
+			got = string(all)
+		}
+		if got != text+want || (err == nil) != (want != "") {
+			t.Errorf("%q after gzip: %d bytes, %v", after, len(got), err)
+		}
+	}
+	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": gz, "zstd": zst, "skippable": skippable,
+		"bzip2": bz2} {
 		r, err := Decompress(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
@@ -461,14 +476,16 @@ func TestDecompress(t *testing.T) {
 	}
 }
 
-// TestArrays: of a JSON array each object is a line, wherever a read ends, also compressed and after another array. Other
-// text is as it is.
+// TestArrays: of a JSON array each object is a line, wherever a read ends, also compressed and after another array, and
+// each line that is not of the array. Other text is as it is.
 func TestArrays(t *testing.T) {
 	for text, want := range map[string]string{
-		`[{"a":1},{"b":"}]\"{"}]`:                      `{"a":1}` + "\n" + `{"b":"}]\"{"}` + "\n",
-		"[\n {\n\"a\": {\"b\": [{}]}\n},\n{}\n]\n[{}]": `{ "a": {"b": [{}]} }` + "\n{}\n{}\n",
-		"[2026-11-01T00:03:48.123Z] \"GET":             "[2026-11-01T00:03:48.123Z] \"GET",
-		"[{":                                           "{", "[": "[", "[]": "[]",
+		`[{"a":1},{"b":"}]\"{"}]`:                            `{"a":1}` + "\n" + `{"b":"}]\"{"}` + "\n",
+		"[\n {\n\"a\": {\"b\": [{}]}\n},\n{}\n]\n[{}]":       `{ "a": {"b": [{}]} }` + "\n{}\n{}\n",
+		"\ufeff[{}]\n":                                       "{}\n",
+		"[{},\n5, {}]\n1.2.3.4 - - [x] \"a\"\n,\n {}\n[2026": "{}\n5, {}]\n1.2.3.4 - - [x] \"a\"\n{}\n2026",
+		"[2026-11-01T00:03:48.123Z] \"GET":                   "[2026-11-01T00:03:48.123Z] \"GET",
+		"[{":                                                 "{", "[": "[", "[]": "[]",
 	} {
 		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
 			strings.NewReader(zipped(text))} {

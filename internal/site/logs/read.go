@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -36,11 +37,16 @@ func compression(head []byte) string {
 			return known.name
 		}
 	}
-	if rest, ok := bytes.CutPrefix(head, []byte("[")); ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte("{")) {
+	if len(head) > 3 && head[0]&0xf0 == 0x50 && string(head[1:4]) == "\x2a\x4d\x18" {
+		return "zstd" // a frame to be skipped, as pzstd writes before each other one
+	}
+	if rest, ok := bytes.CutPrefix(bytes.TrimPrefix(head, byteOrderMark), []byte("[")); ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte("{")) {
 		return array
 	}
 	return ""
 }
+
+var byteOrderMark = []byte("\ufeff")
 
 // Decompress returns what r holds, decompressed if it begins as gzip, zstd or bzip2 does, and of a JSON array each
 // object on a line.
@@ -69,11 +75,10 @@ func (d *Decompressor) Open(r io.Reader) (io.Reader, error) {
 		if d.gzip == nil {
 			d.gzip = new(gzip.Reader)
 		}
-		err = d.gzip.Reset(d.packed)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if err = d.gzip.Reset(d.packed); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errCut
 		}
-		text = d.gzip
+		text = &members{d, d.gzip}
 	case "zstd":
 		if d.zstd == nil {
 			d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderConcurrency(1))
@@ -94,6 +99,29 @@ func (d *Decompressor) Open(r io.Reader) (io.Reader, error) {
 		return &objects{in: d.text}, nil
 	}
 	return d.text, nil
+}
+
+// members reads the members of gzip one after the other. What follows them and is no member, as NULs or lines that
+// were appended, is text: gzip's own program passes over it, but it may be lines.
+type members struct {
+	*Decompressor
+	now io.Reader
+}
+
+func (m *members) Read(p []byte) (int, error) {
+	m.gzip.Multistream(false)
+	n, err := m.now.Read(p)
+	if m.now == m.packed || !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	switch next, _ := m.packed.Peek(2); {
+	case len(next) == 0:
+		return n, err
+	case compression(next) == "gzip" || string(next) == "\x1f":
+		return n, m.gzip.Reset(m.packed)
+	}
+	m.now = m.packed
+	return n, nil
 }
 
 const (
@@ -165,7 +193,7 @@ func peek(b **bufio.Reader, r io.Reader) (kind string, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
-	if len(head) > 0 && head[0] == '[' {
+	if head = bytes.TrimPrefix(head, byteOrderMark); len(head) > 0 && head[0] == '[' {
 		head, _ = (*b).Peek(arrayBegin)
 	}
 	return compression(head), nil
@@ -175,12 +203,13 @@ func peek(b **bufio.Reader, r io.Reader) (kind string, err error) {
 const arrayBegin = 16
 
 // objects reads the objects of JSON arrays, one after the other, as lines: without what is between them, and with
-// spaces for the line ends in them.
+// spaces for the line ends in them. Lines that begin as no part of an array does are as they are.
 type objects struct {
 	in                  *bufio.Reader
 	depth               int
 	isQuoted, isEscaped bool
 	isEnded             bool // the line end after an object is yet to come
+	isBegin, isText     bool // of a line outside of objects
 }
 
 func (o *objects) Read(p []byte) (n int, err error) {
@@ -204,6 +233,8 @@ func (o *objects) Read(p []byte) (n int, err error) {
 // next writes what one byte becomes.
 func (o *objects) next(p []byte, c byte) int {
 	switch {
+	case o.isText:
+		o.isText, o.isBegin = c != '\n', c == '\n'
 	case o.isEscaped:
 		o.isEscaped = false
 	case o.isQuoted && c == '\\':
@@ -213,10 +244,14 @@ func (o *objects) next(p []byte, c byte) int {
 	case o.isQuoted:
 	case c == '{':
 		o.depth++
-	case o.depth == 0:
+	case o.depth == 0 && (!o.isBegin || strings.IndexByte(" \t\r\n,[]", c) >= 0):
+		o.isBegin = o.isBegin || c == '\n'
 		return 0
+	case o.depth == 0:
+		o.isText = true
 	case c == '}':
 		if o.depth--; o.depth == 0 {
+			o.isBegin = false
 			o.isEnded = len(p) == 1
 			return copy(p, "}\n")
 		}
