@@ -161,14 +161,18 @@ func TestBrowserReads(t *testing.T) {
 			engines.EvalEqual(t, tab, fmt.Sprintf("%d pages of these lists. Open the page RESOURCE-", len(want)),
 				`document.querySelector(".filter [role=status]").textContent`)
 			engines.Legible(t, tab, "filtered-"+name)
-			engines.Axe(t, tab, "filtered-"+name)
+			if size.Scheme == "" {
+				engines.Axe(t, tab, "filtered")
+			}
 
 			engines.Click(t, tab, list+`.querySelector("tbody tr:not([hidden]) a")`)
 			engines.EvalBecomes(t, tab, []string{"/page", want[0]},
 				`[location.pathname, document.querySelector("h1").textContent]`)
 			engines.EvalEqual(t, tab, "docs-main", `new URLSearchParams(location.search).get("project")`)
 			engines.Legible(t, tab, "page-"+name)
-			engines.Axe(t, tab, "page-"+name)
+			if size.Scheme != "" {
+				engines.Axe(t, tab, "page")
+			}
 			engines.EvalEqual(t, tab, true, fits)
 			must(t, tab.Eval(t.Context(), `history.back()`, nil))
 			engines.EvalBecomes(t, tab, []string{"/status", "RESOURCE-"}, `[location.pathname, `+box+`.value]`)
@@ -208,7 +212,9 @@ func TestBrowserLinks(t *testing.T) {
 	} {
 		tab := here.open(t, path, size)
 		engines.EvalNone(t, tab, "paths of "+path+" that lead nowhere", unlinked)
-		engines.Axe(t, tab, path)
+		if path == "/status" { // TestBrowserLayout has the others
+			engines.Axe(t, tab, path)
+		}
 	}
 	tab := openReport(t, engines.RunChromium(t), demoReport(), engines.View{Width: 1400, Height: 900})
 	engines.EvalEqual(t, tab, 0, `document.querySelectorAll("a[href^=page], .refresh").length`)

@@ -249,23 +249,26 @@ func (m *model) check(t *testing.T, from, to analytics.Date) {
 }
 
 func (m *model) compare(t *testing.T, from, to analytics.Date) error {
+	type report struct{ want, got any }
+	sources, err := m.CountSources(t.Context(), project, from, to, analytics.Claimed) // the mode changes nothing here
+	views, viewsErr := m.CountViews(t.Context(), project, from, to, analytics.Claimed)
+	if err := errors.Join(err, viewsErr); err != nil {
+		return err
+	}
+	reports := []report{{m.wantSources(from, to), sources}, {m.wantViews(from, to), views}}
 	for _, mode := range []analytics.Humans{analytics.Claimed, analytics.Confirmed} {
 		visitors, err := m.CountVisitors(t.Context(), project, from, to, mode)
 		agents, agentsErr := m.CountAgents(t.Context(), project, from, to, mode)
-		sources, sourcesErr := m.CountSources(t.Context(), project, from, to, mode)
-		views, viewsErr := m.CountViews(t.Context(), project, from, to, mode)
-		if err := errors.Join(err, agentsErr, sourcesErr, viewsErr); err != nil {
+		if err := errors.Join(err, agentsErr); err != nil {
 			return err
 		}
-		for _, report := range []struct{ want, got any }{
-			{m.want(from, to, mode), visitors}, {m.wantAgents(from, to, mode), agents},
-			{m.wantSources(from, to), sources}, {m.wantViews(from, to), views},
-		} {
-			if diff := cmp.Diff(report.want, report.got, cmpopts.EquateEmpty()); diff != "" {
-				return fmt.Errorf("[%s,%s), %s (-want, +got):\n%s", from, to, mode, diff)
-			}
-		}
 		checkBounds(t, visitors, agents)
+		reports = append(reports, report{m.want(from, to, mode), visitors}, report{m.wantAgents(from, to, mode), agents})
+	}
+	for i, r := range reports {
+		if diff := cmp.Diff(r.want, r.got, cmpopts.EquateEmpty()); diff != "" {
+			return fmt.Errorf("[%s,%s), report %d (-want, +got):\n%s", from, to, i, diff)
+		}
 	}
 	return nil
 }
@@ -410,13 +413,12 @@ func randomDay(rng *rand.Rand, day analytics.Date, n int) (all []visit) {
 	return all
 }
 
-// TestEveryWindow: over three years every day, week, month and rolling window is exact, whatever is
+// TestEveryWindow: over a year with a leap day every day, week, month and rolling window is exact, whatever is
 // merged, closed, reopened or late meanwhile, and also after all epochs are closed.
 func TestEveryWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 30))
 	m := newModel(t)
-	first := analytics.NewDate(2026, 1, 1)
-	last := first + 3*365
+	first, last := analytics.NewDate(2027, 5, 1), analytics.NewDate(2028, 5, 1)
 	late := 0
 	for day := first; day < last; day++ {
 		visits := randomDay(rng, day, rng.IntN(12))
