@@ -51,7 +51,7 @@ type clockCheck struct {
 	heard bool
 	// there was the service's time at the moment here, which has a monotonic reading.
 	there, here time.Time
-	// noted is when the last answer was noted.
+	// noted is when the request of the last answer began. A jump of the clock since then may be later than the answer.
 	noted moment
 }
 
@@ -66,8 +66,8 @@ func (w *clockCheck) jumped(since moment) bool {
 	return (now.wall.Sub(since.wall) - now.monotonic.Sub(since.monotonic)).Abs() > clock.Tolerance
 }
 
-// note takes in an answer.
-func (w *clockCheck) note(a answer) {
+// note takes in an answer to a request that began at a moment.
+func (w *clockCheck) note(a answer, began moment) {
 	if a.status == 0 {
 		return
 	}
@@ -76,8 +76,7 @@ func (w *clockCheck) note(a answer) {
 	off, there := clockOff(a)
 	agree := off != 0 && w.off != 0 && (off-w.off).Abs() <= clock.Tolerance
 	w.wrong = agree || w.wrong && off != 0
-	w.off, w.heard, w.there, w.here = off, off == 0, there, a.ended
-	w.noted = w.moment()
+	w.off, w.heard, w.there, w.here, w.noted = off, off == 0, there, a.ended, began
 }
 
 // clockOff returns by how much the clock was wrong at least when the answer came, 0 if that is
@@ -155,7 +154,7 @@ const askEvery = time.Minute
 // question is a HEAD request, or GET where that has no answer. It has no key, so that it counts against no limit
 // of the organization; any answer has a Date. The error is a [*ClockError] if the clock is wrong, for which the
 // last answer to any request is enough if the question has none; any other error means that the service did not
-// answer.
+// say what time it is.
 func (c *Client) ConfirmClock(ctx context.Context) error {
 	w := c.clock
 	select {
@@ -179,12 +178,12 @@ func (c *Client) ConfirmClock(ctx context.Context) error {
 		if err != nil {
 			return cmp.Or(w.verdict(true), fmt.Errorf("%w: %w", errNoTime, err))
 		}
-		w.note(got)
-		if !w.suspects() {
-			break
+		w.note(got, w.asked)
+		if c.ClockConfirmed() {
+			return nil
 		}
 	}
-	return w.verdict(false)
+	return cmp.Or(w.verdict(false), errNoTime)
 }
 
 // mayAsk reports whether a question is due: the last one is old, or since then the clock was set or an answer showed

@@ -96,11 +96,16 @@ func TestClockSetRight(t *testing.T) {
 }
 
 // TestConfirmClock: the question for the time has no key. It is sent when nothing has confirmed the clock, again
-// after a minute if the answer did not confirm it, and at once after a jump of the clock.
+// after a minute if the answer did not confirm it, and at once after a jump of the clock, also during the question.
 func TestConfirmClock(t *testing.T) {
-	const right, wrong, none = "right", "wrong", "none"
+	const right, wrong, none, jumps = "right", "wrong", "none", "jumps"
 	date, asked := right, 0
+	jump := func(time.Duration) {}
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if date == jumps {
+			jump(time.Hour)
+			date = right
+		}
 		w.Header()["Date"] = nil
 		switch date {
 		case right:
@@ -116,7 +121,7 @@ func TestConfirmClock(t *testing.T) {
 	})
 	now := time.Now
 	c.clock.now = func() time.Time { return now() }
-	jump := func(d time.Duration) {
+	jump = func(d time.Duration) {
 		before := now
 		now = func() time.Time { return before().Add(d) }
 	}
@@ -134,6 +139,7 @@ func TestConfirmClock(t *testing.T) {
 		{wrong, time.Hour, 2, false},
 		{wrong, 0, 0, false},
 		{none, -time.Hour, 1, true},
+		{jumps, time.Hour, 2, true},
 	} {
 		date, asked = step.date, 0
 		jump(step.jump)

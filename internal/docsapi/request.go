@@ -138,10 +138,10 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 			buffers.Put(body)
 		}
 	}()
-	start := time.Now()
+	start := c.clock.moment()
 	got, err := c.exchange(ctx, r, key, body)
-	took := time.Since(start)
-	c.clock.note(got)
+	took := time.Since(start.monotonic)
+	c.clock.note(got, start)
 	if err == nil && r.accepts(got.status) {
 		err = r.decode(body.Bytes())
 	}
