@@ -76,12 +76,12 @@ func lineSamples() (out []sample) {
 	for _, newline := range []string{"\n", "\r\n"} {
 		for _, end := range []string{newline, ""} {
 			for name, parts := range map[string][2]string{
-				"plain":        {"/a /b\n/c/* /d/:splat", "/old/alpha /new/alpha\n/old/a-much-longer-path /new"},
+				"plain":        {"/a /b\n/c/* /d/:splat", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
 				"status":       {"/a /b 302\n/c /d 301!", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
 				"tabs":         {"# x\n/a\t/b\t301", "/old/alpha\t/new/alpha\t301\n/old/a-much-longer-path\t/new\t301"},
-				"comment":      {"# all of it\n\n/a /b # why", "/old/alpha /new/alpha\n/old/a-much-longer-path /new"},
-				"fragment":     {"/x /y\n/a /b#c", "/old/alpha /new/alpha\n/old/a-much-longer-path /new"},
-				"comment last": {"/a /b\n# the end", "/old/alpha /new/alpha\n/old/a-much-longer-path /new"},
+				"comment":      {"# all of it\n\n/a /b # why", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
+				"fragment":     {"/x /y\n/a /b#c", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
+				"comment last": {"/a /b\n# the end", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
 				"columns": {"/a          /b            301\n/abc        /b/c          301",
 					"/old/alpha  /new/alpha    301\n/old/a-much-longer-path /new 301"},
 			} {
@@ -293,7 +293,7 @@ func TestParseRefuses(t *testing.T) {
 		"map $uri $a { }\nmap $host $b { }":                                 "nginx",
 		"map $uri $docgauge_redirect { }\nmap $host $docgauge_redirect { }": "nginx",
 		"server { listen 80; }":                                             "nginx", "map $uri $to { /a /b;": "nginx",
-		"/a /b": "nginx", "/a /b;": "apache",
+		"/a /b": "nginx", "/a /b;": "apache", "/a /b;\nrewrite ^/x$ /y permanent;": "nginx", "root /srv/docs;": "nginx",
 	} {
 		if f, err := redirects.Parse(format, text); err == nil {
 			t.Errorf("%s: %q is read as %+v", format, text, f)

@@ -1,6 +1,7 @@
 package redirects
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -82,7 +83,13 @@ func (f *File) parseMap() error {
 	}
 	switch {
 	case blocks == 0:
-		return f.parseEntries(all)
+		err := f.parseEntries(all)
+		for _, r := range f.Rules {
+			if r.matches == nil && !r.unread && !strings.HasPrefix(r.From, "/") { // a directive, such as root
+				err = cmp.Or(err, fmt.Errorf("%.40q is no path: want the lines of a map", r.From))
+			}
+		}
+		return err
 	case len(ours) > 0:
 		maps = ours
 	}
@@ -118,6 +125,9 @@ func (f *File) parseEntries(all []token) error {
 		}
 		entry := all[:n]
 		all = all[n+1:]
+		if len(entry) > 2 {
+			return fmt.Errorf("%.40q: want a path and its target, as the lines of a map are", entry[0].raw)
+		}
 		if len(entry) != 2 || entry[0].raw == "default" || entry[0].raw == "include" {
 			continue
 		}
