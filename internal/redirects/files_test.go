@@ -76,12 +76,12 @@ func lineSamples() (out []sample) {
 	for _, newline := range []string{"\n", "\r\n"} {
 		for _, end := range []string{newline, ""} {
 			for name, parts := range map[string][2]string{
-				"plain":        {"/a /b\n/c/* /d/:splat", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
+				"plain":        {"/a /b\n/c/* /d/:splat", "/old/alpha /new/alpha\n/old/a-much-longer-path /new"},
 				"status":       {"/a /b 302\n/c /d 301!", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
 				"tabs":         {"# x\n/a\t/b\t301", "/old/alpha\t/new/alpha\t301\n/old/a-much-longer-path\t/new\t301"},
-				"comment":      {"# all of it\n\n/a /b # why", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
-				"fragment":     {"/x /y\n/a /b#c", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
-				"comment last": {"/a /b\n# the end", "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301"},
+				"comment":      {"# all of it\n\n/a /b # why", "/old/alpha /new/alpha\n/old/a-much-longer-path /new"},
+				"fragment":     {"/x /y\n/a /b#c", "/old/alpha /new/alpha\n/old/a-much-longer-path /new"},
+				"comment last": {"/a /b\n# the end", "/old/alpha /new/alpha\n/old/a-much-longer-path /new"},
 				"columns": {"/a          /b            301\n/abc        /b/c          301",
 					"/old/alpha  /new/alpha    301\n/old/a-much-longer-path /new 301"},
 			} {

@@ -43,6 +43,7 @@ func (f *File) parseLines() {
 			end: start + len(line), only: to > 1}
 		f.style.indent = plain[:places[0][0]]
 		f.style.gap = plain[places[0][1]:places[1][0]]
+		f.style.end = ""
 		for _, p := range places[to+1:] {
 			if r.only = r.only || strings.Contains(plain[p[0]:p[1]], "="); p[0] == places[to+1][0] {
 				f.style.end = plain[places[to][1]:p[0]] + "301"
