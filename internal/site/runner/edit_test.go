@@ -209,8 +209,6 @@ func TestRefusals(t *testing.T) {
 		"mkdir -p .github/workflows; echo x > .github/workflows/new.yml":               "makes programs run elsewhere",
 		"rm .github/workflows/ci.yml":                                                  "makes programs run elsewhere",
 		"mkdir .GITHUB; mv .github/workflows .GITHUB/workflows":                        "makes programs run elsewhere",
-		"echo x > .gitlab-ci.yml":                                                      "makes programs run elsewhere",
-		"mkdir .husky; echo x > .husky/pre-commit":                                     "makes programs run elsewhere",
 		"echo '[submodule \"x\"]' > .gitmodules":                                       "submodules",
 		"git init -q inner && echo x > inner/new.md":                                   "does not have a commit",
 		"git init -q --bare sub/.git":                                                  "does not have a commit",
@@ -220,12 +218,8 @@ func TestRefusals(t *testing.T) {
 		"echo x > aux":                                                                 "Windows cannot",
 		"echo x > '.gitmodules '":                                                      "submodules",
 		"echo x > .lfsconfig":                                                          "Git LFS",
-		"mkdir ci; echo x > ci/Jenkinsfile":                                            "AGENT_ALLOW=ci permits",
-		"echo x > netlify.toml":                                                        "AGENT_ALLOW=hosts permits",
 		"echo x > .lefthook.yaml":                                                      "AGENT_ALLOW=hooks permits",
-		"mkdir .VSCODE; echo x > .VSCODE/tasks.json":                                   "AGENT_ALLOW=editors permits",
 		"ln -s docs .claude":                                                           "AGENT_ALLOW=editors permits",
-		"mkdir .vſcode; echo x > .vſcode/tasks.json":                                   "AGENT_ALLOW=editors permits",
 		"mkdir -p a; echo x > a/deploy.cfg":                                            "AGENT_REFUSE",
 		"echo x > Readme.md":                                                           "same name as \"readme.md\"",
 		"mkdir -p A/b; echo x > A/b/new.md":                                            "same name as \"a",
@@ -291,17 +285,18 @@ func TestGuardedNames(t *testing.T) {
 	for kind, names := range map[string]string{
 		AllowCI: ".taskcluster.yml .rultor.yml .magnum-ci.yml .shippable.yml .packit.yaml .copr/Makefile .ci.yaml " +
 			".tangled/workflows/x.yml .eas/workflows/x.yml app/ci_scripts/ci_post_clone.sh .radicle/native.yaml " +
-			"buildkite.yml renovate.json .github/renovate.json5 .renovaterc .github/WORKFL~1/x.yml JENKIN~1",
+			"buildkite.yml renovate.json .github/renovate.json5 .renovaterc .github/WORKFL~1/x.yml JENKIN~1 .gitlab-ci.yml " +
+			"ci/Jenkinsfile",
 		AllowHosts: "out/_worker.js functions/x/y.md api/x.js api/a/b/c.mts api/x.jsx api/a.py api/x/a.go api/a.rb " +
 			".cpanel.yml .deployment .ebextensions/x.config apprunner.yaml staticwebapp.config.json docs/.htaccess " +
-			"docs/.user.ini project.toml NETLIF~1.TOM",
+			"docs/.user.ini project.toml NETLIF~1.TOM netlify.toml",
 		AllowHooks: "githooks/x git-hooks/x .git_hooks/x prek.toml hk.pkl .config/hk.pkl .cargo-husky/hooks/x " +
-			".captainhook.json .rusty-hook.toml docs/.hg/hgrc .jj/repo/config.toml HUSKY~1/pre-commit",
+			".captainhook.json .rusty-hook.toml docs/.hg/hgrc .jj/repo/config.toml HUSKY~1/pre-commit .husky/pre-commit",
 		AllowEditors: ".run/x.run.xml launch.vs.json .theia/tasks.json .lvimrc .local.vimrc .nvim/x .helix/x " +
 			".neoconf.json .autoenv.zsh .tool-versions mise/config.toml .openhands/setup.sh .opencode.json " +
 			".augment/settings.json .rovodev/config.yml .claude-plugin/plugin.json .continuerc.json " +
 			".flox/env/manifest.toml devenv.nix .clinerules/hooks/x VSCODE~1/tasks.json x/claude~2/x " +
-			"VS0F3A~1/tasks.json",
+			"VS0F3A~1/tasks.json .VSCODE/tasks.json .vſcode/tasks.json",
 		"": "docs/functions/x.js api/index.md docs/api/x.js .env .clinerules/x.md hooks/x vscode/x docs/~1 " +
 			"docs/readme~1 VSCODE~x/x .github/ISSUE_TEMPLATE/x.md",
 	} {
