@@ -61,7 +61,7 @@ Variables DOCGAUGE_SITE_… of the environment are written too.`,
   docgauge init --site-logs '/var/log/nginx/access.log*'`,
 		// The file that --env-file names is written here, not read.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := input.RefuseEmpty(cmd.Flags()); err != nil {
+			if err := input.CheckFlags(cmd.Flags()); err != nil {
 				return err
 			}
 			flag := cmd.Flags().Lookup("env-file")

@@ -126,7 +126,7 @@ func (a *Program) root() *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := input.RefuseEmpty(cmd.Flags()); err != nil {
+			if err := input.CheckFlags(cmd.Flags()); err != nil {
 				return err
 			}
 			return a.readSettings(cmd, envFile)

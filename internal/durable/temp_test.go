@@ -8,9 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
-	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/durable"

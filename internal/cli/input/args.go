@@ -24,12 +24,12 @@ func (u UsageError) Unwrap() error { return u.error }
 // onceFlag is the value of a flag that can have one value.
 type onceFlag struct {
 	value *string
-	set   bool
+	times int
 	why   string // why it has one, and the remedy
 }
 
-// Once is a flag that can have one value; why it has one, and the remedy, is part of the error.
-func Once(value *string, why string) pflag.Value { return &onceFlag{value, false, why} }
+// Once is a flag that can be given once, which CheckFlags checks; why that is so, and the remedy, is part of the error.
+func Once(value *string, why string) pflag.Value { return &onceFlag{value, 0, why} }
 
 // ArchiveFlag names the archive that a command reads.
 func ArchiveFlag(f *pflag.FlagSet, archive *string, usage string) {
@@ -38,23 +38,25 @@ func ArchiveFlag(f *pflag.FlagSet, archive *string, usage string) {
 }
 
 func (f *onceFlag) Set(value string) error {
-	if f.set && value != *f.value { // completion parses the flags twice
-		return fmt.Errorf("the flag is given twice (%s), and %s", *f.value, f.why)
+	if f.times++; f.times == 1 {
+		*f.value = value
 	}
-	*f.value, f.set = value, true
-	return nil
+	return nil // completion parses the flags twice
 }
 
 func (f *onceFlag) String() string { return *f.value }
 func (f *onceFlag) Type() string   { return "string" }
 
-// RefuseEmpty refuses flags with an empty value: an unset variable of a script must not select
-// everything.
-func RefuseEmpty(flags *pflag.FlagSet) error {
+// CheckFlags refuses flags with an empty value, because an unset variable of a script must not select everything, and
+// a flag of Once that is given twice.
+func CheckFlags(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && strings.TrimSpace(f.Value.String()) == "" {
 			errs = append(errs, fmt.Errorf("--%s: is empty: give it a value, or leave it out", f.Name))
+		}
+		if once, ok := f.Value.(*onceFlag); ok && once.times > 1 {
+			errs = append(errs, fmt.Errorf("--%s: is given twice (%s), and %s", f.Name, *once.value, once.why))
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
