@@ -60,6 +60,7 @@ func TestGuesses(t *testing.T) {
 		}
 		if predicted := rapid.IntRange(0, 2*pages).Draw(t, "predicted"); predicted > 0 {
 			work.Sizes.Learn(k, int64(predicted*w.service.cap))
+			w.service.strict = w.service.strict && predicted <= pages
 			if predicted > pages {
 				most = max(most, 1)
 			}

@@ -31,7 +31,7 @@ func TestRequests(t *testing.T) {
 				func(t *testing.T) {
 					w := newWorld(t, t.TempDir())
 					w.report, w.concurrency, w.predict = report, concurrency, c.predict
-					w.service.limited, w.service.budget, w.service.strict = true, 100, concurrency == 16
+					w.service.limited, w.service.budget, w.service.strict = true, 100, c.wasted == 0
 					k := w.day("prj_a", 0)
 					w.service.put(k, c.rows, 1)
 					r := w.clean(w.run(asked(k)...))

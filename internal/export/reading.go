@@ -87,9 +87,9 @@ func (w *window) readPages(ctx context.Context) error {
 		switch e, ok := errors.AsType[*docsapi.Error](a.err); {
 		case a.err == nil:
 			a.err = w.record(ctx, a.got, a.to.guess)
-		case a.to.guess && ok && e.Status >= http.StatusBadRequest && e.Outcome == docsapi.Permanent &&
+		case a.to.guess && w.pages.highest >= 0 && ok && e.Status >= http.StatusBadRequest && e.Outcome == docsapi.Permanent &&
 			!docsapi.IsUnauthorized(a.err):
-			// Some services refuse an offset beyond the end.
+			// Some services refuse an offset beyond the end. Of a window without a page they may refuse all.
 			w.pages.beyond = min(w.pages.beyond, a.to.offset)
 			w.log.Also()
 			a.err = w.foundNothing(ctx)
