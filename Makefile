@@ -27,8 +27,8 @@ DEMO_BINARY := $(BINARY)
 # cores busy. `make lint` vets everything, and nobody debugs these binaries, which link faster without symbols.
 GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -vet=off -ldflags=-s -timeout 40m
 # The slowest packages come first, so that none of them runs alone at the end.
-SLOWEST     := ./internal/cli ./internal/site/runner ./internal/web ./sinks/clickhouse ./internal/dev/stack \
-  ./internal/dev/warehouse ./internal/site/facts ./sinks/postgres ./internal/sandbox ./sinks/parquet
+SLOWEST     := ./internal/cli ./sinks/clickhouse ./internal/site/runner ./internal/dev/stack ./internal/dev/warehouse \
+  ./internal/web ./sinks/postgres ./internal/sandbox ./sinks/parquet
 # The tests of these packages run under the race detector.
 RACED       := ./exporter ./exporter/remotewrite ./internal/web/server ./internal/app ./internal/budget ./internal/daemon \
   ./internal/docsapi ./internal/events ./internal/mcp ./internal/codehost ./internal/sandbox/... ./internal/spool ./schedule
