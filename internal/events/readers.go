@@ -92,7 +92,7 @@ func (w *Watcher) compare(
 		return r, nil
 	}
 	r.Site = hasMoved(before.Totals.Total, week.Totals.Total, r.Threshold)
-	r.AIShare = shareHasMoved(before.Totals, week.Totals, config.Change{Percent: r.Threshold, Points: r.Points})
+	r.AIShare = shareHasMoved(before.Totals, week.Totals, w.app.Config.NotifyChange)
 	// A provisional reading that drifted may lack pages; the settled one is compared again.
 	isWhole := func(e state.Entry) bool { return !e.TotalsOnly() && !e.LacksRows() && (e.Verified || e.Settled) }
 	if !isWhole(before) || !isWhole(week) {

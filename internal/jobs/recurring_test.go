@@ -159,7 +159,7 @@ func TestHeldFiring(t *testing.T) {
 		t.Errorf("%+v", job)
 	}
 
-	// The firing of 19:00 was refused for a time, and missed when that of 20:00 was due, before any pass.
+	// At 19:00 the service refuses the job for ten minutes. No pass runs before 20:00, so that firing is missed.
 	w.after(turn)
 	w.service.down = always(throttled(10*time.Minute), callCreate)
 	w.passAt(19, 0)

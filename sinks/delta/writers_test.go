@@ -202,7 +202,7 @@ func healBesideAWriter(t *testing.T) {
 		s := stepped(open(t, root), func(step string) {
 			if step == at {
 				killed()
-				synctest.Wait() // until the group, which has a context of its own, has ended too
+				synctest.Wait() // the context of the group ends a moment after the caller's
 			}
 		})
 		if err := s.Replace(ctx, w); !errors.Is(err, context.Canceled) {

@@ -41,7 +41,8 @@ const (
 	verifyHeader    = "X-Vercel-Verify"
 	// retryAfter is when a refused body may be sent again, in seconds.
 	retryAfter = "5"
-	// maxRefused is how much of a refused body is read, and forgotten, so that its sender gets the answer.
+	// maxRefused is the number of bytes of a refused body that are read and dropped: a sender that still writes when
+	// the connection closes does not get the answer.
 	maxRefused = 64 << 20
 )
 

@@ -175,7 +175,7 @@ func openStructured(v []byte) (inside []byte, at int64, err error) {
 			case c == '"' && !isEscaped(v[:i]):
 				isQuoted = !isQuoted
 			case c == ']' && !isQuoted && (i+1 == len(v) || v[i+1] == ' '):
-				return bytes.TrimPrefix(v[min(i+2, len(v)):], []byte("\ufeff")), t, nil
+				return bytes.TrimPrefix(v[min(i+2, len(v)):], byteOrderMark), t, nil
 			}
 		}
 		return nil, 0, nil
@@ -183,5 +183,5 @@ func openStructured(v []byte) (inside []byte, at int64, err error) {
 	if _, inside, _ = bytes.Cut(v, []byte(" ")); len(v) == 0 || v[0] != '-' {
 		return nil, 0, nil
 	}
-	return bytes.TrimPrefix(inside, []byte("\ufeff")), t, nil
+	return bytes.TrimPrefix(inside, byteOrderMark), t, nil
 }

@@ -159,7 +159,7 @@ func (p *Parser) joined(e envelope) (line []byte, ok bool) {
 // format. A line that only describes the log, a part of one that goes on in the next lines, or a request that no client
 // has made, is neither.
 func (p *Parser) Parse(line []byte, into *Line) (ok bool, err error) {
-	line = bytes.TrimPrefix(bytes.TrimLeft(line, "\x00"), []byte("\ufeff"))
+	line = bytes.TrimPrefix(bytes.TrimLeft(line, "\x00"), byteOrderMark)
 	if len(line) > 0 && line[0] == '#' {
 		if bytes.HasPrefix(line, []byte(fieldsPrefix)) {
 			p.SetFields(string(line))

@@ -476,12 +476,13 @@ func TestDecompress(t *testing.T) {
 	}
 }
 
-// TestArrays: of a JSON array each object is a line, wherever a read ends, also compressed and after another array, and
-// each line that is not of the array. Other text is as it is.
+// TestArrays: each object of a JSON array is a line, wherever a read ends, also in a compressed log and after another
+// array. A line beside the arrays is a line, and text that begins with no array is not changed.
 func TestArrays(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{"a":1},{"b":"}]\"{"}]`:                            `{"a":1}` + "\n" + `{"b":"}]\"{"}` + "\n",
 		"[\n {\n\"a\": {\"b\": [{}]}\n},\n{}\n]\n[{}]":       `{ "a": {"b": [{}]} }` + "\n{}\n{}\n",
+		"\ufeff\x1f\x8b x":                                   "\ufeff\x1f\x8b x",
 		"\ufeff[{}]\n":                                       "{}\n",
 		"[{},\n5, {}]\n1.2.3.4 - - [x] \"a\"\n,\n {}\n[2026": "{}\n5, {}]\n1.2.3.4 - - [x] \"a\"\n{}\n2026",
 		"[2026-11-01T00:03:48.123Z] \"GET":                   "[2026-11-01T00:03:48.123Z] \"GET",

@@ -40,12 +40,14 @@ func compression(head []byte) string {
 	if len(head) > 3 && head[0]&0xf0 == 0x50 && string(head[1:4]) == "\x2a\x4d\x18" {
 		return "zstd" // a frame to be skipped, as pzstd writes before each other one
 	}
-	if rest, ok := bytes.CutPrefix(bytes.TrimPrefix(head, byteOrderMark), []byte("[")); ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte("{")) {
+	rest, ok := bytes.CutPrefix(bytes.TrimPrefix(head, byteOrderMark), []byte("["))
+	if ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte("{")) {
 		return array
 	}
 	return ""
 }
 
+// byteOrderMark begins texts of Windows.
 var byteOrderMark = []byte("\ufeff")
 
 // Decompress returns what r holds, decompressed if it begins as gzip, zstd or bzip2 does, and of a JSON array each
@@ -193,7 +195,7 @@ func peek(b **bufio.Reader, r io.Reader) (kind string, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
-	if head = bytes.TrimPrefix(head, byteOrderMark); len(head) > 0 && head[0] == '[' {
+	if bytes.HasPrefix(bytes.TrimPrefix(head, byteOrderMark), []byte("[")) {
 		head, _ = (*b).Peek(arrayBegin)
 	}
 	return compression(head), nil
@@ -203,7 +205,7 @@ func peek(b **bufio.Reader, r io.Reader) (kind string, err error) {
 const arrayBegin = 16
 
 // objects reads the objects of JSON arrays, one after the other, as lines: without what is between them, and with
-// spaces for the line ends in them. Lines that begin as no part of an array does are as they are.
+// spaces for the line ends in them. A line between them that belongs to no array stays as it is.
 type objects struct {
 	in                  *bufio.Reader
 	depth               int
