@@ -51,6 +51,15 @@ func TestReadersChange(t *testing.T) {
 	w.now = w.now.Add(7 * 24 * time.Hour)
 	w.week("prj_b", 0, analytics.Totals{Human: 100, AI: 50, Total: 120})
 	w.want("the next week", readersChanged)
+	w.cfg.NotifyChange = config.Change{Percent: 90, Points: 5}
+	w.restart(time.Time{})
+	w.now = w.now.Add(7 * 24 * time.Hour)
+	w.week("prj_b", 0, analytics.Totals{Human: 120, AI: 20, Total: 140})
+	e = w.want("27 points of AI share, 66% of it", readersChanged)[0]
+	if r := e.Readers; r.Site || !r.AIShare || r.Points != 5 ||
+		!strings.Contains(e.Text, "changed by more than 90% (AI share: 5 points): AI share") {
+		t.Errorf("%+v %+v", e, r)
+	}
 	w.cfg.NotifyChange.Percent = 0
 	w.restart(time.Time{})
 	w.now = w.now.Add(7 * 24 * time.Hour)
