@@ -233,9 +233,8 @@ func (v *verifyTorture) wrongClock() {
 	for key, e := range after {
 		isShown := false
 		for _, sink := range strings.Split(v.names(""), ",") {
-			s, there := shown[location{sink, key}]
-			there = there && !s.damaged && s.revision == e.Number && s.exported == e.ExportedAt.UnixMicro()
-			if isShown = isShown || there; there && before[key].Has(sink) && !e.Has(sink) {
+			is := shown[location{sink, key}].is(e)
+			if isShown = isShown || is; is && before[key].Has(sink) && !e.Has(sink) {
 				v.Errorf("an export with %s: the ledger denies that %s has %s", v.gate, sink, key)
 			}
 		}
@@ -248,10 +247,11 @@ func (v *verifyTorture) wrongClock() {
 	}
 }
 
-// refused exports everything while the service refuses a project or a report: all else is read, and nothing of it.
+// refused exports everything while the service refuses a project or a report: all else is read, and nothing of it. What
+// a sink showed before is not read but taken over, where the ledger is older than the sinks.
 func (v *verifyTorture) refused() {
 	v.command(v.names(""), "", 0, "check") // a report that the service lacked a moment ago is asked for once a day
-	before := v.ledger()
+	before, shown := v.ledger(), v.shown()
 	for v.gate.heal(); v.gate.refused == ""; {
 		v.gate.draw(v.draw.IntN, refusable...)
 	}
@@ -262,7 +262,8 @@ func (v *verifyTorture) refused() {
 		v.Errorf("an export with %s: exit code %d", v.gate, code)
 	}
 	for key, e := range v.ledger() {
-		read := e.Number > before[key].Number
+		isShown := func(sink string) bool { return shown[location{sink, key}].is(e) }
+		read := e.Number > before[key].Number && !slices.ContainsFunc(strings.Split(v.names(""), ","), isShown)
 		wanted := from <= key.From && key.To <= to && key.Project != v.gate.refused &&
 			key.Report.String() != v.gate.refused
 		if read != wanted {
@@ -354,10 +355,8 @@ func (v *verifyTorture) compare() {
 	for _, sink := range strings.Split(all, ",") {
 		for key, e := range ledger {
 			at := location{sink, key}
-			s, there := shown[at]
 			v.looked++
-			if there && !s.damaged && s.revision == e.Number &&
-				s.exported == e.ExportedAt.UnixMicro() && s.rows == v.truth(e) {
+			if s := shown[at]; s.is(e) && s.rows == v.truth(e) {
 				continue
 			}
 			// The next export delivers windows in the spool to each sink that lacks them.
@@ -385,6 +384,11 @@ func (v *verifyTorture) compare() {
 		}
 	}
 	v.findings += len(want)
+}
+
+// is reports whether it is the revision in the ledger.
+func (s seen) is(e state.Entry) bool {
+	return !s.damaged && s.revision == e.Number && s.exported == e.ExportedAt.UnixMicro()
 }
 
 func brief(s seen) seen {
