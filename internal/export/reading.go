@@ -93,6 +93,11 @@ func (w *window) readPages(ctx context.Context) error {
 			w.pages.beyond = min(w.pages.beyond, a.to.offset)
 			w.log.Also()
 			a.err = w.foundNothing(ctx)
+		case ok && e.Status == http.StatusNotFound && (a.to.guess || w.pages.highest >= 0):
+			a.err = fmt.Errorf("%w: %w", errNoPage, a.err)
+			if !a.to.guess && !w.pages.tolerant {
+				a.err = fmt.Errorf("%w: %w", errDrift, a.err)
+			}
 		}
 		delete(ahead.inFlight, a.to.offset)
 		ahead.guessing = ahead.guessing && !a.to.guess
