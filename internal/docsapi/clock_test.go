@@ -145,6 +145,7 @@ func TestConfirmClock(t *testing.T) {
 		{none, -time.Hour, 1, true},
 		{jumps, time.Hour, 2, true},
 		{contradicts, time.Hour, 2, false},
+		{contradicts, 0, 0, false},
 	} {
 		date, asked = step.date, 0
 		jump(step.jump)
