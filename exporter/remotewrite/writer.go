@@ -78,7 +78,8 @@ func (w *Writer) Close(ctx context.Context) error {
 // flush sends the batch. A receiver may refuse all of it because of one sample, so a refused
 // batch is split. Of batches that are refused one after the other only the last is split,
 // where the refusals end; otherwise a history that is altogether too old would cost
-// thousands of requests.
+// thousands of requests. That they ended shows only after newer samples were accepted, so a
+// receiver that takes nothing out of order also refuses the rest of that batch, which is counted.
 func (w *Writer) flush(ctx context.Context) error {
 	b := w.batch
 	w.batch = newBatch()

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -47,14 +48,14 @@ func (a *Program) showConfig(asJSON bool) error {
 	for _, text := range c.Warnings {
 		a.Logger(c).Warn(text)
 	}
-	_, printed := fmt.Fprint(a.Out, settingsText(settings))
-	return errors.Join(printed, err)
+	return errors.Join(printSettings(a.Out, settings), err)
 }
 
-// settingsText lists the settings by group. Text that does not fit beside a name or a value gets a separate line; a
+// printSettings lists the settings by group. Text that does not fit beside a name or a value gets a separate line; a
 // value is never cut.
-func settingsText(settings []config.Setting) string {
-	var b strings.Builder
+func printSettings(w io.Writer, settings []config.Setting) error {
+	const hang = 6
+	text := render.NewText(w)
 	wide, group := 0, ""
 	for _, s := range settings {
 		wide = max(wide, len(s.Name))
@@ -62,9 +63,9 @@ func settingsText(settings []config.Setting) string {
 	for i, s := range settings {
 		if s.Group != group {
 			if group = s.Group; i > 0 {
-				b.WriteString("\n")
+				text.Line(0, "")
 			}
-			b.WriteString(group + "\n")
+			text.Line(0, "%s", group)
 		}
 		source := s.Source
 		if s.Line > 0 {
@@ -76,9 +77,10 @@ func settingsText(settings []config.Setting) string {
 		}
 		line := fmt.Sprintf("  %-*s  %-24s  %s", wide, s.Name, value, source)
 		if len([]rune(line)) > console.HelpWidth {
-			line = fmt.Sprintf("  %-*s  %-24s  %s\n      %s", wide, s.Name, "", source, value)
+			text.Line(hang, "  %-*s  %-24s  %s", wide, s.Name, "", source)
+			line = strings.Repeat(" ", hang) + value
 		}
-		b.WriteString(line + "\n")
+		text.Line(hang, "%s", line)
 	}
-	return b.String()
+	return text.Err()
 }

@@ -35,7 +35,7 @@ func earlyText(w render.Wording, e coverage.Early) string {
 	if e.DataFrom == nil {
 		return fmt.Sprintf("the service has no data%s yet: nothing is exported until it has; each export asks once", of)
 	}
-	return fmt.Sprintf("not exported: %s%s that begin before %s, the first day with data; --from and --to read them",
+	return fmt.Sprintf("not exported: %s%s beginning before %s, the first day with data; --from and --to read them",
 		format.Plural(e.Windows, "window"), of, e.DataFrom)
 }
 

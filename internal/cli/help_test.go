@@ -88,20 +88,25 @@ func TestHelpOnConfiguration(t *testing.T) {
 	}
 }
 
-// TestSettingsFit holds that the list of settings fits 80 columns, and that no value is cut.
+// TestSettingsFit holds that the list of settings fits 80 columns, and a terminal of fewer, and that no value is cut.
 func TestSettingsFit(t *testing.T) {
 	long := strings.Repeat("x", 70)
-	text := settingsText([]config.Setting{
-		{Name: "DOCGAUGE_PROMPTS_ON_NEW_STATE", Group: "a", Value: "refuse", Source: "default"},
-		{Name: "DOCGAUGE_STATE_DIR", Group: "b", Value: long, Source: "/etc/docgauge/docgauge.env", Line: 123},
-	})
-	for line := range strings.Lines(text) {
-		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > console.HelpWidth {
-			t.Errorf("too wide: %s", line)
+	for columns, most := range map[string]int{"": console.HelpWidth, "40": 40} {
+		t.Setenv("COLUMNS", columns)
+		var text strings.Builder
+		check(t, printSettings(&text, []config.Setting{
+			{Name: "DOCGAUGE_PROMPTS_ON_NEW_STATE", Group: "a", Value: "refuse", Source: "default"},
+			{Name: "DOCGAUGE_STATE_DIR", Group: "b", Value: long, Source: "/etc/docgauge/docgauge.env", Line: 123},
+		}))
+		for line := range strings.Lines(text.String()) {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > most {
+				t.Errorf("too wide for %d columns: %s", most, line)
+			}
 		}
-	}
-	if !strings.Contains(text, long) || !strings.Contains(text, "docgauge.env:123") {
-		t.Errorf("want all of it:\n%s", text)
+		whole := strings.Join(strings.Fields(text.String()), "")
+		if !strings.Contains(whole, long) || !strings.Contains(whole, "docgauge.env:123") {
+			t.Errorf("want all of it:\n%s", text.String())
+		}
 	}
 }
 

@@ -179,7 +179,8 @@ func TestSettings(t *testing.T) {
 	file := writeEnvFile(t, 0o644, " sbx_of-the-file\n")
 	t.Setenv("DOCGAUGE_WRITE_API_KEY_FILE", file)
 	got, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
-	if err != nil || got.WriteAPIKey != "sbx_of-the-file" || len(got.RestartSecrets()) > 0 || len(got.Warnings) != 1 {
+	if err != nil || got.WriteAPIKey != "sbx_of-the-file" || len(got.RestartSecrets()) > 0 || len(got.Warnings) != 1 ||
+		got.NotifyChange != (Change{}) { // readers_changed is sent where it is asked for
 		t.Errorf("%v, %v, %q", got, err, got.Warnings)
 	}
 	for text, want := range map[string]string{

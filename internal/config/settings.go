@@ -79,7 +79,7 @@ type Config struct {
 	NotifyURL    Secret        `group:"Notifications" envconfig:"DOCGAUGE_NOTIFY_URL" task:"Serve" desc:"webhook for notifications: failed exports, readers that changed, ended agent jobs and others; or DOCGAUGE_NOTIFY_URL_FILE"`
 	NotifySecret Secret        `envconfig:"DOCGAUGE_NOTIFY_SECRET" desc:"HMAC-SHA256 key that signs the notifications; or DOCGAUGE_NOTIFY_SECRET_FILE"`
 	NotifyFormat NotifyFormat  `envconfig:"DOCGAUGE_NOTIFY_FORMAT" default:"json" desc:"format of notifications: json, or slack (an incoming webhook)"`
-	NotifyChange Change        `envconfig:"DOCGAUGE_NOTIFY_CHANGE" default:"30%" desc:"notify if a week's readers, AI share or a top-20 page changed by more than this; 30%,5: AI share by 5 points; 0 = never"`
+	NotifyChange Change        `envconfig:"DOCGAUGE_NOTIFY_CHANGE" desc:"notify if a week's readers, AI share or a top-20 page changed by more than this: 30%, or 30%,5 (AI share by 5 points); unset = never"`
 	Digest       schedule.Cron `envconfig:"DOCGAUGE_DIGEST" desc:"schedule of the digest of each project's newest week: cron, five fields, UTC; unset = never"`
 	PingURL      Secret        `envconfig:"DOCGAUGE_PING_URL" desc:"cron monitor that gets a GET after each successful export, with /fail after a failed one; or DOCGAUGE_PING_URL_FILE"`
 

@@ -26,9 +26,14 @@ type Selection struct {
 	Windows, Projects string
 }
 
-// List splits a comma-separated list; spaces do not count.
-func List(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+// List splits a comma-separated list; spaces do not count, nor what comes again.
+func List(text string) (list []string) {
+	for one := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if !slices.Contains(list, one) {
+			list = append(list, one)
+		}
+	}
+	return list
 }
 
 // SelectProjects splits a comma-separated list of projects, and refuses one that is not known.
@@ -299,7 +304,9 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		if i < 0 {
 			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS; %s", name, format.DidYouMean(name, known))
 		}
-		in.Specs = append(in.Specs, c.Windows[i])
+		if !slices.Contains(in.Specs, c.Windows[i]) { // a spec has two names
+			in.Specs = append(in.Specs, c.Windows[i])
+		}
 	}
 	in.Open = slices.DeleteFunc(slices.Clone(in.Open), func(g analytics.Granularity) bool {
 		return !slices.ContainsFunc(in.Specs, func(spec analytics.Spec) bool { return spec.Granularity == g })

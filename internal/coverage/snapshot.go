@@ -131,15 +131,22 @@ func others(lists []state.TopRows, out *view.Snapshot) {
 }
 
 // open adds the running windows.
-func (r *SnapshotReader) open(ctx context.Context, _ Plan, out *view.Snapshot) error {
-	all, err := r.State.OpenWindows(ctx)
+func (r *SnapshotReader) open(ctx context.Context, p Plan, out *view.Snapshot) error {
+	all, err := running(ctx, r.State, p)
 	for _, w := range all {
-		wanted := slices.Contains(r.Config.Projects, w.Project) && slices.Contains(r.Config.OpenWindows, w.Granularity)
-		if wanted && !w.Complete(out.At) {
+		if slices.Contains(r.Config.OpenWindows, w.Granularity) {
 			out.Open = append(out.Open, w)
 		}
 	}
 	return err
+}
+
+// running returns the windows of the plan's projects that run at its time, as they were last read.
+func running(ctx context.Context, db *state.DB, p Plan) ([]analytics.OpenWindow, error) {
+	all, err := db.OpenWindows(ctx)
+	return slices.DeleteFunc(all, func(w analytics.OpenWindow) bool {
+		return w.Complete(p.Input.Now) || !slices.Contains(p.Input.Projects, w.Project)
+	}), err
 }
 
 // due adds the number of due windows, the time at which the budget allows them, and the budgets.

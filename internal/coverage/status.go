@@ -102,7 +102,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 	for _, item := range p.Waiting {
 		r.Waiting = append(r.Waiting, plannedWindow(p, item))
 	}
-	open, err := db.OpenWindows(ctx)
+	open, err := running(ctx, db, p)
 	if err != nil {
 		return r, err
 	}

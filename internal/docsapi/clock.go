@@ -112,11 +112,11 @@ func (w *clockCheck) suspects() bool {
 }
 
 // verdict returns the *ClockError if the clock was found wrong, and has not been set since. With alone, one answer
-// is enough for that.
+// is enough for that, unless it is the last one to a question, which the one before it contradicted.
 func (w *clockCheck) verdict(alone bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.wrong && (!alone || w.off == 0) {
+	if !w.wrong && (!alone || w.off == 0 || w.noted == w.asked) {
 		return nil
 	}
 	// By the monotonic clock, which setting the clock does not change.

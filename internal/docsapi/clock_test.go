@@ -97,9 +97,10 @@ func TestClockSetRight(t *testing.T) {
 
 // TestConfirmClock: the question for the time has no key. It is sent when nothing has confirmed the clock, again
 // after a minute if the answer did not confirm it, and at once after a jump of the clock, also during the question.
+// Two answers that contradict each other neither confirm the clock nor show it to be wrong.
 func TestConfirmClock(t *testing.T) {
-	const right, wrong, none, jumps = "right", "wrong", "none", "jumps"
-	date, asked := right, 0
+	const right, wrong, none, jumps, contradicts = "right", "wrong", "none", "jumps", "contradicts"
+	date, asked, off := right, 0, -time.Hour
 	jump := func(time.Duration) {}
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if date == jumps {
@@ -112,6 +113,9 @@ func TestConfirmClock(t *testing.T) {
 			w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
 		case wrong:
 			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+		case contradicts:
+			w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+			off = -off
 		}
 		if r.Method != http.MethodHead || r.Header.Get("Authorization") != "" {
 			t.Errorf("%s with the key %q", r.Method, r.Header.Get("Authorization"))
@@ -140,12 +144,14 @@ func TestConfirmClock(t *testing.T) {
 		{wrong, 0, 0, false},
 		{none, -time.Hour, 1, true},
 		{jumps, time.Hour, 2, true},
+		{contradicts, time.Hour, 2, false},
+		{contradicts, 0, 0, false},
 	} {
 		date, asked = step.date, 0
 		jump(step.jump)
 		err := c.ConfirmClock(t.Context())
 		_, isWrong := errors.AsType[*ClockError](err)
-		if asked != step.asks || (err == nil) != step.confirmed || isWrong == step.confirmed ||
+		if asked != step.asks || (err == nil) != step.confirmed || isWrong != (step.date == wrong) ||
 			c.ClockConfirmed() != step.confirmed {
 			t.Errorf("step %d, %+v: asked %d times, %v", i, step, asked, err)
 		}

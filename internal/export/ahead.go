@@ -98,7 +98,10 @@ func (w *window) newAhead(ctx context.Context) *ahead {
 		pages: w.pages, size: sizes.PerPage(schedule.SourceOf(w.item.Key)), concurrency: concurrency,
 		inFlight: map[int]bool{}, chained: -1,
 	}
-	if w.mispredicted == 0 && !w.pages.tolerant && w.pages.highest < 0 {
+	// The service may refuse an offset beyond the end, or all of the window, or its project.
+	_, failed := w.run.work.Asides[w.item.Key]
+	w.run.locked(func() { failed = failed || len(w.run.health.refused[schedule.SourceOf(w.item.Key)]) > 0 })
+	if w.mispredicted == 0 && !failed && !w.pages.tolerant && w.pages.highest < 0 {
 		a.predicted = (sizes.Surely(w.item.Key, limited) - 1) * a.size
 	}
 	// At most log2(pages) guesses find nothing: mayGuess compares their number with the number

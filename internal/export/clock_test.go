@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,12 +64,15 @@ func newClocks(t *testing.T) *clocks {
 func (c *clocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests++
-	c.now = c.now.Add(c.takes)
 	w.Header()["Date"] = nil
 	if c.date != nil {
 		w.Header().Set("Date", time.Now().Add(*c.date).UTC().Format(http.TimeFormat))
 	}
+	if r.Method == http.MethodHead { // the question for the time
+		return
+	}
+	c.requests++
+	c.now = c.now.Add(c.takes)
 	n, to := 0, analytics.Date(0)
 	if err := to.UnmarshalText([]byte(r.FormValue("dateTo"))); err != nil {
 		c.Error(err)
@@ -142,6 +146,35 @@ func TestLogOfALongRun(t *testing.T) {
 	if underWay := strings.Count(c.log.String(), `msg="export under way" windows=`); len(lines) != 2 || underWay != 2 {
 		t.Errorf("want a line after each whole minute:\n%s", &c.log)
 	}
+}
+
+// pausing calls itself at each pause.
+type pausing struct {
+	noProgress
+	pause func(until time.Time, windows int)
+}
+
+func (p pausing) Pause(until time.Time, windows int) { p.pause(until, windows) }
+
+// TestWait: a run that waits continues whenever the budget has requests again, until nothing is due. It reads no window
+// twice, the running one included.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	c := newClocks(t)
+	c.cfg.Budget, c.cfg.Concurrency = 2, 1
+	var left []int
+	hours := pausing{pause: func(until time.Time, windows int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		left, c.now = append(left, windows), until
+	}}
+	c.open(func(a *app.App) {
+		s, err := New(a, nil, hours, nil).Run(t.Context(), Options{Wait: true})
+		if err != nil || s.Outcome != Success || s.Committed != 5 || s.Open != 1 || s.Left != 0 || s.Requests != 6 ||
+			c.requests != 6 || !slices.Equal(left, []int{4, 2}) {
+			t.Errorf("%d requests, windows left at the pauses: %v; %+v, %v", c.requests, left, s, err)
+		}
+	})
 }
 
 // TestFutureIsNotOwed: a sink that was down while the clock was ahead gets none of the windows of the future. Nothing

@@ -181,8 +181,9 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 	defer r.mu.Unlock()
 	h, source := &r.health, schedule.SourceOf(item.Key)
 	reported := false // by another window that was under way
+	noPage := errors.Is(err, errNoPage)
 	switch {
-	case source.Report != analytics.VisitorsReport && r.isLacking(source, api):
+	case source.Report != analytics.VisitorsReport && !noPage && r.isLacking(source, api):
 		if reported = h.barred[source]; !reported {
 			h.barred[source], h.lacking = true, append(h.lacking, source)
 		}
@@ -215,7 +216,7 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		h.unrecognized = append(h.unrecognized, failure{item, analytics.AsideMalformed, err})
 		reported = true // when the run has ended
 		r.draining = r.draining || len(h.unrecognized) >= maxUnrecognized
-	case api.Status == http.StatusNotFound || !api.FromAPI:
+	case !noPage && (api.Status == http.StatusNotFound || !api.FromAPI):
 		reported = h.barred[source]
 		h.barred[source] = true
 	case h.barred[source]:

@@ -87,6 +87,13 @@ func TestRunFailures(t *testing.T) {
 		{"404 of one project", func(_ int, q docsapi.PageQuery) error {
 			return when(q.Project == "prj_a", statusError(http.StatusNotFound, docsapi.Permanent))
 		}, 1 + 4*3, 4, 4, 1, false, 1},
+		{"404 of a page of one window, once", func(nth int, _ docsapi.PageQuery) error {
+			return when(nth == third+1, statusError(http.StatusNotFound, docsapi.Permanent))
+		}, 8*3 + 2, 8, 0, 0, false, 2},
+		{"404 of a page of one window", func(_ int, q docsapi.PageQuery) error {
+			return when(q.Window == day("", 3).Window && q.Project == "prj_a" && q.Offset > 0,
+				statusError(http.StatusNotFound, docsapi.Permanent))
+		}, schedule.MaxReadings*2 + 7*3, 7, 1, 0, false, schedule.MaxReadings*2 - 1},
 		{"an outage", func(nth int, _ docsapi.PageQuery) error {
 			return when(nth >= third, outageError())
 		}, third + 1, 2, 6, 2, false, 2},
@@ -279,24 +286,28 @@ func (s *reportless) Page(ctx context.Context, q docsapi.PageQuery) (analytics.P
 	return analytics.Page{}, s.err
 }
 
-// TestStrangeWindow: a window that is always answered by something that is no page is set aside, with a growing
-// pause, also once nothing else is due.
+// TestStrangeWindow: a window that is always answered by something that is no page, or whose second page is never
+// there, is set aside, with a growing pause, also once nothing else is due.
 func TestStrangeWindow(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	keys, asked := w.days("prj_a", 3), []int{}
-	w.now = noon(20)
-	w.answers(func(_ int, q docsapi.PageQuery) error { return when(q.Window == keys[1].Window, shapeError()) })
-	w.hourly(keys, 25, func(hour int, r Summary) {
-		if slices.ContainsFunc(w.service.sent, func(q docsapi.PageQuery) bool { return q.Window == keys[1].Window }) {
-			asked = append(asked, hour)
-			w.setAside(r, 1)
+	for first, err := range []error{shapeError(), statusError(http.StatusNotFound, docsapi.Permanent)} {
+		w := newWorld(t, t.TempDir())
+		keys, asked := w.days("prj_a", 3), []int{}
+		w.now = noon(20)
+		w.answers(func(_ int, q docsapi.PageQuery) error {
+			return when(q.Window == keys[1].Window && q.Offset >= first, err)
+		})
+		w.hourly(keys, 25, func(hour int, r Summary) {
+			if slices.ContainsFunc(w.service.sent, func(q docsapi.PageQuery) bool { return q.Window == keys[1].Window }) {
+				asked = append(asked, hour)
+				w.setAside(r, 1)
+			}
+			if len(r.Errors) > 0 {
+				t.Fatalf("%v, hour %d: %+v", err, hour, r)
+			}
+		})
+		if want := []int{0, 1, 3, 7, 15}; !slices.Equal(asked, want) {
+			t.Errorf("%v: asked for in the hours %v, want %v", err, asked, want)
 		}
-		if len(r.Errors) > 0 {
-			t.Fatalf("hour %d: %+v", hour, r)
-		}
-	})
-	if want := []int{0, 1, 3, 7, 15}; !slices.Equal(asked, want) {
-		t.Errorf("asked for in the hours %v, want %v", asked, want)
 	}
 }
 

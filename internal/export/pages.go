@@ -25,6 +25,9 @@ var (
 	// errNoTotals: the same of totals that are zero, over rows with visitors.
 	errNoTotals = errors.New("the service sends totals of zero over rows with visitors; " +
 		"the former reading is kept")
+	// errNoPage: the service answers 404 for a page beyond the first, which was announced or predicted. The project may
+	// be known to it all the same.
+	errNoPage = errors.New("the page is not there")
 	// errEarly: the window begins before the service has data. It would be exported as one without readers.
 	errEarly = errors.New("the window begins before the service has data")
 	// errRepeats ends a reading that would never end.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -283,6 +284,32 @@ func TestMispredicted(t *testing.T) {
 		}
 		w.sent(1 + 2 + 3)
 		w.shows(k, 1)
+	}
+}
+
+// TestRefusedPrediction: a service that refuses an offset beyond the end refuses a window that shrank once, and its
+// project never. A project that is gone costs one request more.
+func TestRefusedPrediction(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound} {
+		w := newWorld(t, t.TempDir())
+		keys := w.days("prj_a", 3)
+		w.predict = 3
+		w.service.put(keys[0], 200, 1)
+		w.answers(func(_ int, q docsapi.PageQuery) error {
+			return when(q.Window == keys[0].Window && q.Offset > 0,
+				&docsapi.Error{Status: status, Outcome: docsapi.Permanent, FromAPI: true})
+		})
+		r := w.run(asked(keys...)...)
+		w.setAside(r, 1)
+		w.clean(w.run(asked(keys[0])...))
+		if w.verified(keys[0], 1); r.Committed != 2 {
+			t.Errorf("%d: %+v", status, r)
+		}
+		w.service.again()
+		w.answers(func(int, docsapi.PageQuery) error { return statusError(http.StatusNotFound, docsapi.Permanent) })
+		if r = w.run(asked(keys[1:]...)...); w.service.requests() != 2 || len(r.Errors) != 1 {
+			t.Errorf("%d: %d requests, %+v", status, w.service.requests(), r)
+		}
 	}
 }
 

@@ -93,6 +93,8 @@ func (w *window) readPages(ctx context.Context) error {
 			w.pages.beyond = min(w.pages.beyond, a.to.offset)
 			w.log.Also()
 			a.err = w.foundNothing(ctx)
+		case errors.Is(a.err, errNoPage) && !a.to.guess && !w.pages.tolerant:
+			a.err = fmt.Errorf("%w: %w", errDrift, a.err)
 		}
 		delete(ahead.inFlight, a.to.offset)
 		ahead.guessing = ahead.guessing && !a.to.guess
@@ -180,6 +182,9 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 	got.page.Page, err = w.e.service.Page(ctx, docsapi.PageQuery{
 		Report: w.item.Report, Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})
+	if e, ok := errors.AsType[*docsapi.Error](err); ok && e.Status == http.StatusNotFound && offset > 0 {
+		err = fmt.Errorf("%w: %w", errNoPage, err)
+	}
 	if err != nil {
 		return got, err
 	}
