@@ -67,9 +67,9 @@ func New(o Options) (*Client, error) {
 			errs = append(errs, fmt.Errorf("%s_URL: %w", setting, err))
 			continue
 		}
-		h.userAgent, h.setting, h.now = cmp.Or(o.UserAgent, h.userAgent), setting, o.Now
-		if h.now == nil {
-			h.now = time.Now
+		h.userAgent, h.setting = cmp.Or(o.UserAgent, h.userAgent), setting
+		if o.Now != nil {
+			h.now = o.Now
 		}
 		c.hosts = append(c.hosts, h)
 	}
