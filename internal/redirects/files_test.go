@@ -198,6 +198,7 @@ func TestRefused(t *testing.T) {
 			{"/", "/page", "", "form"},
 			{"/n/../ew", "/page", "", "form"},
 			{"/new", "//evil.example", "", "form"},
+			{"/x/" + strings.Repeat("long/", 9) + "lost", "/page", "", "takes it before"},
 		} {
 			_, news, refused := f.Add([]redirects.Rule{{From: tc.from, To: tc.to}})
 			switch {

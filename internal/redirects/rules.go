@@ -153,7 +153,7 @@ func (f *File) Add(rules []Rule) (text string, added []Rule, refused []Finding) 
 			continue
 		case taken && old.literal():
 			reason = fmt.Sprintf("it is redirected to %s already", old.To)
-		case taken && (!f.namesFirst() || old.literal()):
+		case taken && (!f.namesFirst() || len(r.From) > maxName):
 			reason = fmt.Sprintf("the rule %s takes it before", old.From)
 		case chain >= 0:
 			reason = fmt.Sprintf("it would make a chain: %s leads to it", all[chain].From)
