@@ -160,10 +160,10 @@ func (o *Opener) Merged(ctx context.Context, p Proposal) (bool, error) {
 	return l.Merged != nil, err
 }
 
-// Exists reports whether Open finds the pull request p, and opens none.
-func (o *Opener) Exists(ctx context.Context, p Proposal) (bool, error) {
+// Exists reports whether Open finds the pull request p, and opens none, and whether that is open.
+func (o *Opener) Exists(ctx context.Context, p Proposal) (exists, open bool, err error) {
 	l, err := o.existing(ctx, p)
-	return l.link() != "", err
+	return l.link() != "", l.isOpen(), err
 }
 
 func (o *Opener) existing(ctx context.Context, p Proposal) (l listed, err error) {
