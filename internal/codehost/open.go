@@ -364,6 +364,12 @@ func mayReopen(err error, n int) (pause time.Duration, yes bool) {
 	return 0, false
 }
 
+// Passes reports whether a request with this error, or an attempt of Retry, may succeed within hours.
+func Passes(err error) bool {
+	pause, yes := mayReopen(err, attempts)
+	return yes || pause > 0
+}
+
 // call sends a request with a path below the API and decodes the answer into out.
 func (o *Opener) call(ctx context.Context, method, path string, body, out any) (http.Header, error) {
 	token, err := o.readToken()
