@@ -69,6 +69,9 @@ func jsonSamples(extra string) (out []sample) {
 		sample{"before what takes everything", `{"redirects":[{"source":"/a","destination":"/b"},` +
 			`{"source":"/:path*","destination":"/"}]}`, `{"redirects":[{"source":"/a","destination":"/b"},` + compact +
 			`,{"source":"/:path*","destination":"/"}]}`},
+		sample{"before what cannot be read", `{"redirects":[{"source":"/a","destination":"/b"},` +
+			`{"source":"/((?!api/).*)","destination":"/"}]}`, `{"redirects":[{"source":"/a","destination":"/b"},` + compact +
+			`,{"source":"/((?!api/).*)","destination":"/"}]}`},
 	)
 }
 

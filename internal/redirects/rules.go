@@ -120,7 +120,7 @@ func find(rules []Rule, p string, names bool) (Rule, bool) {
 func (f *File) Add(rules []Rule) (text string, added []Rule, refused []Finding) {
 	at := f.last
 	for _, r := range f.Rules {
-		if r.everything() && !f.namesFirst() {
+		if (r.everything() || r.unread) && !f.namesFirst() {
 			at = r.start
 			break
 		}
