@@ -86,7 +86,7 @@ each did, top --misses which are still asked for.
   docgauge redirects --write netlify public/_redirects --pull-request
   docgauge redirects --audit netlify public/_redirects
   docgauge redirects --json | jq '.[] | select(.grade == "likely")'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: input.OptionalArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.redirects(cmd.Context(), o, strings.Join(args, ""))
 		},
