@@ -285,7 +285,7 @@ func TestBegan(t *testing.T) {
 		run(n, "add", ".")
 		run(n, "commit", "--quiet", "-m", "redirects")
 	}
-	const first, again = "/old/ /a 301\n/old /b 301\n/w/* /a 301\n", "/old /a 301\n/gone /a 301\n"
+	const first, again = "/old/ /a 301\n/old /b 301\n/w/* /a 301\n", "/shown /a 200\n/old /a 301\n/gone /a 301\n"
 	commit(1, first+"/gone /a 301\n/moved /a 301\n")
 	commit(2, first+"/moved /a 301\n")
 	base := run(2, "branch", "--show-current")
