@@ -94,21 +94,8 @@ func (a *Program) readOutcomes(ctx context.Context, c config.Config, projects st
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	var selected outcomes.Selection
-	if projects != "" {
-		known, err := input.KnownProjects(ctx, c, opened.State)
-		jobs, failed := opened.State.Jobs(ctx)
-		if err := errors.Join(err, failed); err != nil {
-			return all, err
-		}
-		for _, j := range jobs {
-			if !slices.Contains(known, j.Project) {
-				known = append(known, j.Project)
-			}
-		}
-		selected.Projects, err = coverage.SelectProjects(projects, known, "DOCGAUGE_PROJECTS, the ledger or the jobs")
-		if err != nil {
-			return all, err
-		}
+	if selected.Projects, err = coverage.JobProjects(ctx, c, opened.State, projects); err != nil {
+		return all, err
 	}
 	return outcomes.Estimate(ctx, opened.State, opened.Archive(), selected)
 }

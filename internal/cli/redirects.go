@@ -86,7 +86,7 @@ each did, top --misses which are still asked for.
   docgauge redirects --write netlify public/_redirects --pull-request
   docgauge redirects --audit netlify public/_redirects
   docgauge redirects --json | jq '.[] | select(.grade == "likely")'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: input.OptionalArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.redirects(cmd.Context(), o, strings.Join(args, ""))
 		},
@@ -143,7 +143,7 @@ func (a *Program) redirects(ctx context.Context, o redirectsOptions, file string
 	var site redirects.Site
 	var rules *redirects.File
 	if named != "" && !o.pull {
-		if rules, err = readRules(named, file); err != nil {
+		if rules, err = readRules(named, file, o.write != ""); err != nil {
 			return err
 		}
 		site.Rules = rules.Rules
@@ -302,9 +302,10 @@ func (r *siteRepo) history(ctx context.Context, a *Program) (h redirects.History
 	return h, nil
 }
 
-func readRules(named redirects.Format, file string) (*redirects.File, error) {
+// readRules reads a file of redirects, a new one if it is missing and isNew says that it may be.
+func readRules(named redirects.Format, file string, isNew bool) (*redirects.File, error) {
 	text, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
+	if err != nil && (!isNew || !os.IsNotExist(err)) {
 		return nil, err
 	}
 	if len(text) > redirects.MaxFile {

@@ -153,7 +153,7 @@ func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, op
 	if o.project == "" && len(c.Projects) == 0 {
 		return nil, nil
 	}
-	known, err := input.KnownProjects(ctx, c, opened.State)
+	known, err := coverage.KnownProjects(ctx, c, opened.State)
 	if err != nil || o.project == "" {
 		return known, err
 	}

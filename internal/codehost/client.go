@@ -67,9 +67,9 @@ func New(o Options) (*Client, error) {
 			errs = append(errs, fmt.Errorf("%s_URL: %w", setting, err))
 			continue
 		}
-		h.userAgent, h.setting, h.now = cmp.Or(o.UserAgent, h.userAgent), setting, o.Now
-		if h.now == nil {
-			h.now = time.Now
+		h.userAgent, h.setting = cmp.Or(o.UserAgent, h.userAgent), setting
+		if o.Now != nil {
+			h.now = o.Now
 		}
 		c.hosts = append(c.hosts, h)
 	}
@@ -176,7 +176,7 @@ func (h *server) currentToken() (string, error) {
 }
 
 // File returns a file of the repository at the pull request's Commit. The error is
-// an *Error, of kind Hidden if the file does not exist.
+// an *Error, of kind Hidden if the file does not exist or is too large.
 func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) ([]byte, error) {
 	r, err := c.begin(pr)
 	if err != nil {
@@ -186,6 +186,9 @@ func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) 
 	from := r.root(r.pr.Repository) + r.file(path) + "?ref=" + url.QueryEscape(pr.Commit)
 	if _, _, err := r.get(ctx, from, "", &file); err != nil {
 		return nil, err
+	}
+	if file.Encoding == "none" {
+		return nil, r.failed(Hidden, "does not send "+path+" of "+r.pr.Repository+": it is larger than 1 MB", nil)
 	}
 	content, err := base64.StdEncoding.DecodeString(file.Content)
 	if err != nil || file.Encoding != "base64" {

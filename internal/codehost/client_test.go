@@ -303,7 +303,7 @@ func TestFile(t *testing.T) {
 			t.Errorf("%s: %q, %v", link, got, err)
 		}
 	}
-	for path, kind := range map[string]codehost.Kind{"mint.json": codehost.Hidden, "big": codehost.Transient,
+	for path, kind := range map[string]codehost.Kind{"mint.json": codehost.Hidden, "big": codehost.Hidden,
 		"folder": codehost.Transient} {
 		_, err := c.File(t.Context(), journal.PullRequest{Link: "https://github.com/acme/docs/pull/7", Commit: "abc"},
 			path)

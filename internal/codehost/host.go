@@ -144,10 +144,10 @@ type server struct {
 	token     func() (string, error) // called before each use: it may change; nil = none
 	client    *http.Client
 	userAgent string
+	now       func() time.Time
 
 	// Fields used only by Client.
 	setting string // DOCGAUGE_GITHUB
-	now     func() time.Time
 	mu      sync.Mutex
 	pace    pace
 }
@@ -169,7 +169,8 @@ func newServer(
 		return nil, err
 	}
 	api.Path, api.RawPath = strings.TrimRight(api.Path, "/"), ""
-	return &server{Host: h, api: api, web: h.Web(api), token: token, client: client, userAgent: "docgauge"}, nil
+	return &server{Host: h, api: api, web: h.Web(api), token: token, client: client, userAgent: "docgauge",
+		now: time.Now}, nil
 }
 
 func newHTTPClient(transport http.RoundTripper) *http.Client {

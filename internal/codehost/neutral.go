@@ -9,12 +9,15 @@ var (
 	// closing are words that close an issue, before a reference; command is one of GitLab's at the start of a line.
 	closing = regexp.MustCompile(`(?i)\b([cfri])((?:los|ix|esolv|eopen|mplement)[a-z]*:?\s+(?:issues?\s+)?\S*[-/#!]\S)`)
 	command = regexp.MustCompile(`(?m)^(\s*)/`)
+	// named are the names that Markdown has for @, # and !.
+	named = regexp.MustCompile(`&((?:commat|num|excl);)`)
 )
 
 // Neutral returns text in which nothing mentions people, refers to issues or closes them, is a tag of HTML, loads an
 // image or is a command to a code host: an invisible space is in the way.
 func Neutral(text string) string {
 	const space = "\u200b"
+	text = named.ReplaceAllString(text, "&"+space+"$1")
 	text = command.ReplaceAllString(closing.ReplaceAllString(text, "${1}"+space+"$2"), "${1}"+space+"/")
 	var out strings.Builder
 	for i, c := range text {

@@ -27,6 +27,8 @@ const (
 	attempts   = 4
 	firstPause = 2 * time.Second
 	maxPause   = 2 * time.Minute
+	// limitPause follows a refusal because of too many requests that names no pause; GitHub wants as much.
+	limitPause = time.Minute
 )
 
 // Opener opens pull requests of one project.
@@ -158,10 +160,10 @@ func (o *Opener) Merged(ctx context.Context, p Proposal) (bool, error) {
 	return l.Merged != nil, err
 }
 
-// Exists reports whether Open finds the pull request p, and opens none.
-func (o *Opener) Exists(ctx context.Context, p Proposal) (bool, error) {
+// Exists reports whether Open finds the pull request p, and opens none, and whether that is open.
+func (o *Opener) Exists(ctx context.Context, p Proposal) (exists, open bool, err error) {
 	l, err := o.existing(ctx, p)
-	return l.link() != "", err
+	return l.link() != "", l.isOpen(), err
 }
 
 func (o *Opener) existing(ctx context.Context, p Proposal) (l listed, err error) {
@@ -345,8 +347,8 @@ func (e responseError) Error() string {
 	return fmt.Sprintf("status %d %s: %s", e.status, http.StatusText(e.status), e.message)
 }
 
-// mayReopen is for Retry: the host was not reached, did not finish, or has too much to do. One more attempt finds what it says
-// is there already.
+// mayReopen is for Retry: the host was not reached, did not finish, or has too much to do. After a conflict one more
+// attempt finds what is there already; it is the second attempt that conflicts if the response to the first was lost.
 func mayReopen(err error, n int) (pause time.Duration, yes bool) {
 	response, ok := errors.AsType[responseError](err)
 	if !ok {
@@ -355,11 +357,17 @@ func mayReopen(err error, n int) (pause time.Duration, yes bool) {
 	}
 	switch status := response.status; {
 	case status == http.StatusConflict, status == http.StatusUnprocessableEntity:
-		return 0, n == 1
+		return 0, n <= 2
 	case status < 300, status >= 500, status == http.StatusTooManyRequests, response.pause > 0:
 		return response.pause, response.pause <= maxPause
 	}
 	return 0, false
+}
+
+// Passes reports whether a request with this error, or an attempt of Retry, may succeed within hours.
+func Passes(err error) bool {
+	pause, yes := mayReopen(err, attempts)
+	return yes || pause > 0
 }
 
 // call sends a request with a path below the API and decodes the answer into out.
@@ -380,11 +388,15 @@ func (o *Opener) call(ctx context.Context, method, path string, body, out any) (
 	failed := responseError{status: resp.StatusCode}
 	failed.pause, _ = retryAfter(resp, 24*time.Hour)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		message := strings.ReplaceAll(errorMessage(resp), token, "[redacted]")
-		if len(message) > maxHostMessage {
+		message, documentation := errorMessage(resp)
+		if message = strings.ReplaceAll(message, token, "[redacted]"); len(message) > maxHostMessage {
 			message = strings.ToValidUTF8(message[:maxHostMessage], "") + "…"
 		}
 		failed.message = message + remedies[resp.StatusCode]
+		if what, pause := o.limitOf(resp, documentation); what != "" {
+			failed.message = message + "; " + o.Title + " " + what
+			failed.pause = cmp.Or(max(failed.pause, pause), limitPause)
+		}
 		return nil, failed
 	}
 	ok, err := decode(resp, out)
@@ -406,24 +418,25 @@ var remedies = map[int]string{
 	http.StatusNotFound:     "; want the path of the repository and a token that may read it",
 }
 
-// errorMessage returns the message of a response that is not a success.
-func errorMessage(resp *http.Response) string {
+// errorMessage returns the message of a response that is not a success, and the address of the page about it, of GitHub.
+func errorMessage(resp *http.Response) (message, documentation string) {
 	if resp.StatusCode < 400 && resp.Header.Get("Location") != "" {
-		return "the repository or the API has moved; redirects are not followed"
+		return "the repository or the API has moved; redirects are not followed", ""
 	}
 	var answer struct {
 		Message     any    // of GitLab also a list, or lists by field
 		Error       string // of GitLab
 		Description string `json:"error_description"`
 		Errors      any    // of GitHub objects with a message
+		Page        string `json:"documentation_url"`
 	}
 	_, _ = decode(resp, &answer) // what there is of them
 	said := slices.Concat(sentences(answer.Message), sentences(answer.Error), sentences(answer.Description),
 		sentences(answer.Errors))
 	if len(said) == 0 {
-		return "without a message"
+		return "without a message", answer.Page
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(said, "; "), answer.Page
 }
 
 // sentences returns the texts in the message of an error.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -204,6 +205,20 @@ func TestHostFaults(t *testing.T) {
 		}
 	}
 	drop := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+	late := false
+	lostAndLate := func(w http.ResponseWriter) { // the list that is asked for then lacks the pull request
+		if late = !late; late {
+			drop(w)
+		}
+		answer(200, "[]")(w)
+	}
+	quota := func(wait time.Duration) (header []string) {
+		for _, prefix := range []string{"X-Ratelimit-", "Ratelimit-"} {
+			header = append(header, prefix+"Limit", "5000", prefix+"Remaining", "0", prefix+"Reset",
+				strconv.FormatInt(noon.Add(time.Hour+wait).Unix(), 10))
+		}
+		return header
+	}
 	post, get := []string{http.MethodPost}, []string{http.MethodGet}
 	both := append(post, get...)
 	elsewhere := []string{"Location", "https://elsewhere.example/"}
@@ -214,6 +229,7 @@ func TestHostFaults(t *testing.T) {
 	const (
 		retryAfter = "Retry-After"
 		always     = 99
+		secondary  = `{"message":"slow","documentation_url":"https://docs.example/rest#about-secondary-rate-limits"}`
 		ofGitHub   = `{"message":"Validation Failed","errors":[{"message":"No commits between"}]}`
 		ofGitLab   = `{"error":"insufficient_scope","error_description":"needs more"}`
 	)
@@ -225,12 +241,18 @@ func TestHostFaults(t *testing.T) {
 		want    string        // part of the error; empty = it is opened
 		took    time.Duration // at least
 	}{
-		"lost":               {post, true, 1, drop, "", 0},
-		"lost, 502":          {post, true, 1, answer(502, ""), "", 0},
-		"lost, HTML":         {post, true, 1, answer(200, "<html>"), "", 0},
-		"lost four times":    {post, true, 4, drop, "", 0},
-		"lost, list fails":   {both, true, 2, drop, "", 0},
-		"lost, list is HTML": {both, true, 2, answer(200, "<html>"), "", 0},
+		"lost":                {post, true, 1, drop, "", 0},
+		"lost, 502":           {post, true, 1, answer(502, ""), "", 0},
+		"lost, HTML":          {post, true, 1, answer(200, "<html>"), "", 0},
+		"lost four times":     {post, true, 4, drop, "", 0},
+		"lost, list fails":    {both, true, 2, drop, "", 0},
+		"lost, list is HTML":  {both, true, 2, answer(200, "<html>"), "", 0},
+		"lost, list is late":  {both, true, 2, lostAndLate, "", 0},
+		"secondary limit":     {post, false, 1, answer(403, secondary), "", time.Minute},
+		"secondary, for good": {post, false, always, answer(403, secondary), "slow; %s asks for fewer requests", 0},
+		"quota":               {both, false, 1, answer(403, message("over"), quota(100*time.Second)...), "", 100 * time.Second},
+		"quota for an hour": {both, false, always, answer(403, message("over"), quota(time.Hour)...),
+			"over; %s lets the token make no more requests", 0},
 		"list is late":       {get, false, 1, nil, "", 0},
 		"dropped":            {post, false, 1, drop, "", 0},
 		"dropped for good":   {both, false, always, drop, "connection reset", 40 * time.Second},
@@ -272,17 +294,18 @@ func TestHostFaults(t *testing.T) {
 				}
 				began := time.Now()
 				link, err := o.Open(t.Context(), proposed("new"))
+				want := strings.Replace(tc.want, "%s", s.Kind.Title, 1)
 				switch {
-				case tc.want == "" && (err != nil || link != s.Link(1)):
+				case want == "" && (err != nil || link != s.Link(1)):
 					t.Errorf("%s, %v", link, err)
-				case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 600 ||
+				case want != "" && (err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 600 ||
 					strings.Contains(err.Error(), hostToken) || !strings.HasPrefix(err.Error(), s.Kind.Title+" "+s.Project)):
-					t.Errorf("%q %v, want %q", link, err, tc.want)
+					t.Errorf("%q %v, want %q", link, err, want)
 				}
 				if took := time.Since(began); took < tc.took || took > 10*time.Minute {
 					t.Errorf("took %s", took)
 				}
-				if pulls := s.Pulls(); len(pulls) > 1 || tc.want == "" && len(pulls) != 1 {
+				if pulls := s.Pulls(); len(pulls) > 1 || want == "" && len(pulls) != 1 {
 					t.Errorf("pull requests: %+v", pulls)
 				}
 			})

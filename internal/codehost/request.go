@@ -120,15 +120,9 @@ func (r *reading) garbled() *Error {
 
 // refusal classifies an answer that is not a success.
 func (r *reading) refusal(resp *http.Response) *Error {
-	pause, said := retryAfter(resp, longestWait)
-	until := r.now().Add(pause)
-	_, left, reset := r.quotaOf(resp)
-	switch code := resp.StatusCode; {
-	case code != http.StatusForbidden && code != http.StatusTooManyRequests:
-	case left == 0:
-		return r.limited(quotaUsed, clock.Later(until, reset))
-	case code == http.StatusTooManyRequests, said, isSecondaryLimit(resp):
-		return r.limited(tooMany, until)
+	_, documentation := errorMessage(resp)
+	if what, pause := r.limitOf(resp, documentation); what != "" {
+		return r.limited(what, r.now().Add(pause))
 	}
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized:
@@ -150,15 +144,21 @@ func (r *reading) refusal(resp *http.Response) *Error {
 	}
 }
 
-// isSecondaryLimit reports whether GitHub refused because of too many requests at once: it says so by the address of
-// that page of its documentation, with or without Retry-After.
-func isSecondaryLimit(resp *http.Response) bool {
-	var answer struct {
-		Documentation string `json:"documentation_url"`
+// limitOf returns what a host says that refuses because of too many requests, and the pause that it asks for; empty for
+// another refusal. GitHub names a limit on requests at once by the address of that page of its documentation, with or
+// without Retry-After.
+func (h *server) limitOf(resp *http.Response, documentation string) (what string, pause time.Duration) {
+	pause, said := retryAfter(resp, longestWait)
+	_, left, reset := h.quotaOf(resp)
+	switch code := resp.StatusCode; {
+	case code != http.StatusForbidden && code != http.StatusTooManyRequests:
+	case left == 0:
+		return quotaUsed, max(pause, reset.Sub(h.now()))
+	case code == http.StatusTooManyRequests, said, strings.HasSuffix(documentation, "secondary-rate-limits"),
+		strings.HasSuffix(documentation, "#abuse-rate-limits"):
+		return tooMany, pause
 	}
-	_, _ = decode(resp, &answer) // what there is of it
-	return strings.HasSuffix(answer.Documentation, "secondary-rate-limits") ||
-		strings.HasSuffix(answer.Documentation, "#abuse-rate-limits")
+	return "", 0
 }
 
 // What a limited host says.

@@ -48,6 +48,35 @@ func SelectProjects(list string, known []string, origin string) ([]string, error
 	return ids, nil
 }
 
+// KnownProjects returns the projects that are configured or in the ledger, sorted.
+func KnownProjects(ctx context.Context, c config.Config, db *state.DB) ([]string, error) {
+	ids := slices.Clone(c.Projects)
+	entries, err := db.Entries(ctx)
+	for _, e := range entries {
+		ids = append(ids, e.Project)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), err
+}
+
+// JobProjects is SelectProjects of the projects that are known or have agent jobs; an empty list selects none.
+func JobProjects(ctx context.Context, c config.Config, db *state.DB, list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	known, err := KnownProjects(ctx, c, db)
+	jobs, failed := db.Jobs(ctx)
+	if err := errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if !slices.Contains(known, j.Project) {
+			known = append(known, j.Project)
+		}
+	}
+	return SelectProjects(list, known, "DOCGAUGE_PROJECTS, the ledger or the jobs")
+}
+
 // SelectionError is a mistake in a selection.
 type SelectionError struct{ error }
 

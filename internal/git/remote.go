@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"net/url"
 	"os"
@@ -82,10 +81,15 @@ func (r Remote) credentials() (env []string, err error) {
 	if remote.User = nil; !strings.HasPrefix(remote.String(), prefix) {
 		return nil, nil
 	}
-	basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + prefix + ".extraHeader",
-		"GIT_CONFIG_VALUE_0=Authorization: Basic " + basic}, nil
+	return []string{"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=credential." + strings.TrimSuffix(prefix, "/") + ".helper",
+		"GIT_CONFIG_VALUE_0=" + loginHelper, "GIT_LOGIN_USER=" + user, "GIT_LOGIN_PASSWORD=" + password,
+		// A password in the URL would come first.
+		"GIT_CONFIG_KEY_1=url." + remote.String() + ".insteadOf", "GIT_CONFIG_VALUE_1=" + r.URL}, nil
 }
+
+// loginHelper tells git the user and the password where the prefix asks for them. As a header of git they would go to
+// the host of a redirect, too.
+const loginHelper = `!printf 'username=%s\npassword=%s\n' "$GIT_LOGIN_USER" "$GIT_LOGIN_PASSWORD"; :`
 
 // Fetch brings the commits of ref at a remote here and returns the newest. If commit is not empty,
 // that is where the ref is here.

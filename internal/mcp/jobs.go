@@ -11,6 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"
@@ -61,8 +62,12 @@ func (a *assistant) jobs(ctx context.Context, q jobsQuestion) (out jobsAnswer, e
 			return err
 		}
 		pulls := jobs.PullsByLink(all, known)
+		projects, err := coverage.JobProjects(ctx, a.Config, db, q.Project)
+		if err != nil {
+			return err
+		}
 		all = slices.DeleteFunc(all, func(j journal.Job) bool {
-			return q.Project != "" && j.Project != q.Project || q.State != "" && j.State != journal.State(q.State)
+			return len(projects) > 0 && !slices.Contains(projects, j.Project) || q.State != "" && j.State != journal.State(q.State)
 		})
 		slices.Reverse(all)
 		out.Total, out.Jobs = len(all), []listedJob{}
@@ -112,11 +117,11 @@ const studied = 180 * 24 * time.Hour
 
 func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outcomesAnswer, err error) {
 	s := outcomes.Selection{Since: a.Now().Add(-studied)}
-	if q.Project != "" {
-		s.Projects = []string{q.Project}
-	}
 	var all view.Outcomes
-	err = a.withState(func(db *state.DB) error {
+	err = a.withState(func(db *state.DB) (err error) {
+		if s.Projects, err = coverage.JobProjects(ctx, a.Config, db, q.Project); err != nil {
+			return err
+		}
 		return a.withArchive(func(from sinks.Sink) (err error) {
 			all, err = outcomes.Estimate(ctx, db, from, s)
 			return err

@@ -247,7 +247,7 @@ func TestAnswers(t *testing.T) {
 		{"window", object{"granularity": "day", "limit": 1}, []string{
 			`"path":"/"`, `"page_count":9`, `"truncated":true`, `"change":7,`, `"changes":null`,
 		}},
-		{"window", object{"granularity": "day", "prefix": "/guides/"}, []string{`"page_count":2`, `"truncated":false`}},
+		{"window", object{"granularity": "day", "prefix": "/guides/", "limit": nil, "project": nil, "at": nil}, []string{`"page_count":2`, `"truncated":false`}},
 		{"compare", object{"granularity": "day", "with": "2026-10-01", "limit": 1}, []string{
 			`"appeared":{"count":1,"pages":[{"change":null,"change_percent":null,"path":"/guides/b"`,
 			`"rising":{"count":8`, `"truncated":true`,
@@ -276,11 +276,10 @@ func TestAnswers(t *testing.T) {
 		{"coverage", nil, []string{`"windows_missing":1`, `"gaps":[{"from":"2026-10-04","to":"2026-10-05"}]`}},
 		{"plan", nil, []string{`"from":"2026-10-04"`, `"reason":"missing"`, `"total":`}},
 		{"budget", nil, []string{`"available":90`, `"project":"prj_a"`}},
-		{"jobs", object{"state": "completed"}, []string{
+		{"jobs", object{"state": "completed", "project": "prj_a"}, []string{
 			`"pull_request":"https://code.example/pull/1"`, `"pull_request_state":"merged"`, `"result":"pr"`,
 			`"total":1`,
 		}},
-		{"jobs", object{"project": "prj_b"}, []string{`"jobs":[]`}},
 		{"outcomes", nil, []string{`"verdict":"not enough data"`, `"effects_total":4`, `never added up`}},
 	} {
 		_, text, failed := ask(t, s, tc.tool, tc.arguments)
@@ -346,6 +345,7 @@ func TestRefusals(t *testing.T) {
 		{s, "window", object{"limit": 1000}, "limit"},
 		{s, "window", object{"limit": "many"}, "limit"},
 		{s, "window", object{"by": "robots"}, "by"},
+		{s, "rows", object{"report": nil}, `missing properties: ["report"]`},
 		{s, "window", object{"window": "day"}, "there are at, by, granularity, limit, list, prefix, project"},
 		{s, "compare", object{"granularity": "day", "at": "2026-10-02", "with": "2026-10-02"}, "with itself"},
 		{s, "page_history", object{"path": "/nope"}, `page "/nope" has no row`},
@@ -355,6 +355,8 @@ func TestRefusals(t *testing.T) {
 		{s, "agent_history", nil, "agent: missing; the tool agents lists them"},
 		{nothing, "agents", nil, "run `docgauge export` first"},
 		{s, "plan", object{"project": "prj_b"}, "not in DOCGAUGE_PROJECTS"},
+		{s, "jobs", object{"project": "prj_b"}, "not in DOCGAUGE_PROJECTS"},
+		{s, "outcomes", object{"project": "prj_b"}, "not in DOCGAUGE_PROJECTS"},
 		{s, "jobs", object{"state": "lazy"}, "there are [pending"},
 		{nothing, "projects", nil, "run `docgauge export` first"},
 		{nothing, "window", nil, "run `docgauge export` first"},

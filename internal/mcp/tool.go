@@ -171,6 +171,8 @@ func read(takes *jsonschema.Resolved, arguments json.RawMessage, in any) error {
 			return fmt.Errorf("argument %.40q is not known; there are %s", name, names)
 		}
 	}
+	// Some clients send every argument, with null for those left out.
+	maps.DeleteFunc(given, func(_ string, value any) bool { return value == nil })
 	if err := takes.ApplyDefaults(&given); err != nil {
 		return err
 	}

@@ -69,6 +69,9 @@ func jsonSamples(extra string) (out []sample) {
 		sample{"before what takes everything", `{"redirects":[{"source":"/a","destination":"/b"},` +
 			`{"source":"/:path*","destination":"/"}]}`, `{"redirects":[{"source":"/a","destination":"/b"},` + compact +
 			`,{"source":"/:path*","destination":"/"}]}`},
+		sample{"before what cannot be read", `{"redirects":[{"source":"/a","destination":"/b"},` +
+			`{"source":"/((?!api/).*)","destination":"/"}]}`, `{"redirects":[{"source":"/a","destination":"/b"},` + compact +
+			`,{"source":"/((?!api/).*)","destination":"/"}]}`},
 	)
 }
 
@@ -94,6 +97,10 @@ func lineSamples() (out []sample) {
 	}
 	news := "/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301\n"
 	return append(out, sample{"absent", "", news},
+		sample{"before a rewrite that takes it", "/a /b 301\n/old/* /old/index.html 200\n",
+			"/a /b 301\n" + news + "/old/* /old/index.html 200\n"},
+		sample{"to a page that a rewrite shows", "/new/* /new/index.html 200\n",
+			"/old/alpha /new/alpha 301\n/old/a-much-longer-path /new 301\n/new/* /new/index.html 200\n"},
 		sample{"only a comment", "# none yet\n", "# none yet\n" + news},
 		sample{"before what takes everything", "/a /b 301\n\n# the app\n/*  /index.html  200\n",
 			"/a /b 301\n\n/old/alpha  /new/alpha  301\n/old/a-much-longer-path  /new  301\n" +
@@ -198,6 +205,7 @@ func TestRefused(t *testing.T) {
 			{"/", "/page", "", "form"},
 			{"/n/../ew", "/page", "", "form"},
 			{"/new", "//evil.example", "", "form"},
+			{"/x/" + strings.Repeat("long/", 9) + "lost", "/page", "", "takes it before"},
 		} {
 			_, news, refused := f.Add([]redirects.Rule{{From: tc.from, To: tc.to}})
 			switch {
@@ -247,7 +255,8 @@ func TestInjection(t *testing.T) {
 func TestAudit(t *testing.T) {
 	for format, text := range map[redirects.Format]string{
 		"netlify": "/a/* /b/:splat\n/a/x /page\n/c /gone\n/d /e\n/e /page#part\n" +
-			"/f /F\n/ok https://other.example/x\n/g /moved\n/h /g\n/own /moved-too/\n/i /i2\n/i2 /i\n/* /index.html 200",
+			"/f /F\n/ok https://other.example/x\n/g /moved\n/h /g\n/own /moved-too/\n/i /i2\n/i2 /i\n" +
+			"/app/* /app/index.html 200!\n/j /app/x\n/k /l 404\n/* /index.html 200",
 		"vercel": `{"redirects":[{"source":"/a/:p*","destination":"/b/:p*"},
 {"source":"/a/x","destination":"/page"},
 {"source":"/c","destination":"/gone"},

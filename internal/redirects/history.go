@@ -395,7 +395,7 @@ func Began(ctx context.Context, g git.Client, commit string, named Format, file 
 		here, paths := map[journal.Redirect]bool{}, map[string]bool{}
 		for _, r := range rules.Rules {
 			path := analytics.FoldPage(r.From)
-			if r.literal() && !paths[path] && WellFormed(r.From) && WellFormed(r.target()) { // the first rule counts
+			if r.literal() && r.leads() && !paths[path] && WellFormed(r.From) && WellFormed(r.target()) { // the first rule counts
 				paths[path], here[journal.Redirect{Path: path, Target: analytics.FoldPage(r.target())}] = true, true
 			}
 		}

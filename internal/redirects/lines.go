@@ -45,6 +45,8 @@ func (f *File) parseLines() {
 		f.style.gap = plain[places[0][1]:places[1][0]]
 		f.style.end = ""
 		for _, p := range places[to+1:] {
+			status := strings.TrimSuffix(plain[p[0]:p[1]], "!")
+			r.shows = r.shows || len(status) == 3 && status[0] != '3' && strings.Trim(status, "0123456789") == ""
 			if r.only = r.only || strings.Contains(plain[p[0]:p[1]], "="); p[0] == places[to+1][0] {
 				f.style.end = plain[places[to][1]:p[0]] + "301"
 				ends = append(ends, p[0])

@@ -134,7 +134,9 @@ func (f *File) parseEntries(all []token) error {
 		from, to := entry[0], entry[1]
 		line := strings.LastIndexByte(f.text[:from.start], '\n') + 1
 		r := Rule{From: strings.TrimPrefix(from.text, `\`), To: to.text, start: from.start, end: to.end}
-		if pattern, isPattern := strings.CutPrefix(from.text, "~"); isPattern {
+		if name := longNames.FindStringSubmatch(from.text); name != nil {
+			r.From = strings.ReplaceAll(name[1], `\.`, ".")
+		} else if pattern, isPattern := strings.CutPrefix(from.text, "~"); isPattern {
 			flags := ""
 			if rest, fold := strings.CutPrefix(pattern, "*"); fold {
 				pattern, flags = rest, "(?i)"
@@ -158,11 +160,25 @@ func (f *File) parseEntries(all []token) error {
 	return nil
 }
 
+// maxName is the length in bytes of the longest path that nginx takes for a name of a map; for longer ones it does not
+// start without another map_hash_bucket_size. These are patterns of themselves alone.
+const maxName = 46
+
+var longNames = regexp.MustCompile(`^~\*\^(/(?:[A-Za-z0-9_~/-]|\\\.)*)\$$`)
+
+// nameOf returns a path as the map has it.
+func nameOf(path string) string {
+	if len(path) > maxName {
+		return "~*^" + regexp.QuoteMeta(path) + "$"
+	}
+	return path
+}
+
 func (f *File) insertEntries(at int, rules []Rule) string {
 	s := f.style
 	var lines []string
 	for _, r := range rules {
-		source := s.indent + s.quote + r.From + s.quote
+		source := s.indent + s.quote + nameOf(r.From) + s.quote
 		to := s.quote + r.To + s.quote
 		lines = append(lines, source+between(len(source), s.column, s.gap)+to+";")
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
@@ -20,18 +21,25 @@ func TestNginx(t *testing.T) {
 		}
 	}
 	text := ""
-	for _, rules := range [][]redirects.Rule{{{From: "/old/~a-b_c.d", To: "/page"}}, {{From: "/more", To: "/other"}}} {
+	const long = "/reference/configuration/environment.variables/all-of-them"
+	for _, rules := range [][]redirects.Rule{{{From: "/old/~a-b_c.d", To: "/page"}},
+		{{From: "/more", To: "/other"}, {From: long, To: "/page"}}, {{From: long, To: "/page"}}} {
 		f, err := redirects.Parse("nginx", text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, _, _ = f.Add(rules)
 	}
+	if strings.Count(text, "all-of-them") != 1 {
+		t.Errorf("want the rule once:\n%s", text)
+	}
 	w := engines.RunNginxWith(t, root, nil, text, "if ($docgauge_redirect) { return 301 $docgauge_redirect; }")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for path, want := range map[string]string{"/old/~a-b_c.d": "/page", "/more": "/other", "/page": "", "/old/~a-b_cXd": "",
 		"/more/x": "", "/old": "", "/more/": "/other", "/more.html": "/other", "/more.md": "/other", "/more.html.md": "/other",
-		"/more/index.mdx": "/other", "/more/index": "", "/more.txt": "", "/.md": "", "/": ""} {
+		"/more/index.mdx": "/other", "/more/index": "", long: "/page", long + ".html": "/page",
+		strings.Replace(long, ".", "x", 1): "", "/en" + long: "", long + "/x": "", strings.ToUpper(long): "/page",
+		"/more.txt": "", "/.md": "", "/": ""} {
 		resp, err := client.Get("http://" + w.Addr + path)
 		if err != nil {
 			t.Fatal(err)

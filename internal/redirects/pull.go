@@ -192,9 +192,10 @@ type PullRequest struct {
 //
 // The branch has one name for each project, and its file tells whether it is what this run wants. So a run after a lost
 // answer or a kill finds the branch and does not push it again; the code host is asked for a pull request of the branch
-// before one is opened. If this run changes the branch, an open pull request alone counts; if not, one that was closed
-// counts too, so that a refusal holds until there is another rule. A file, written before the push and removed after the
-// opening, tells the next run of a kill between the two: the refusal was of an earlier branch then.
+// before one is opened. The file opened has the rules of the pull request that was opened last: for the same rules one that
+// was closed counts too, and its branch is left alone, so that a refusal holds until the rules differ, whatever becomes of
+// the base and the branch. Without that file, a branch that this run does not change says the same. After a kill between
+// the push and the opening, the file has other rules, and the pull request that was closed does not count.
 func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string, pushed bool, err error) {
 	branch = branchName + p.Project
 	ref := "refs/heads/" + branch
@@ -211,24 +212,30 @@ func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string,
 			return branch, "", false, fmt.Errorf("branch %s: %s: %w", branch, p.File, err)
 		}
 	}
-	intent := filepath.Join(c.git.Dir, "intent")
-	_, finished := os.Stat(intent)
+	opened, rules := filepath.Join(c.git.Dir, "opened"), ""
+	for _, r := range p.Added {
+		rules += r.From + " " + r.To + "\n"
+	}
+	last, err := os.ReadFile(opened)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return branch, "", false, err
+	}
 	// A branch with this file may be behind the base: reviews of it stay valid.
 	pushed = text != p.Text
 	proposal := codehost.Proposal{Branch: branch, Base: c.Base, Title: pullTitle, Body: p.body(), Labels: p.Labels,
-		Draft: p.Draft, Ended: !pushed && finished != nil}
-	if p.Host != nil && p.Full != nil {
-		if exists, err := p.Host.Exists(ctx, proposal); err != nil {
-			return branch, "", false, err
-		} else if !exists {
-			return branch, "", false, fmt.Errorf("no pull request is opened: %w", p.Full)
+		Draft: p.Draft, Ended: string(last) == rules || last == nil && !pushed}
+	if p.Host != nil && (p.Full != nil || pushed && proposal.Ended) {
+		exists, open, err := p.Host.Exists(ctx, proposal)
+		if err == nil && !exists && p.Full != nil {
+			err = fmt.Errorf("no pull request is opened: %w", p.Full)
 		}
+		if err != nil {
+			return branch, "", false, err
+		}
+		pushed = pushed && (open || !exists)
 	}
 	if pushed {
 		commit, err := c.commit(ctx, p)
-		if err == nil {
-			err = durable.WriteFile(intent, nil, 0o600)
-		}
 		if err == nil {
 			err = codehost.Retry(ctx, git.Again, func() error { return c.push(ctx, ref, former, commit) })
 		}
@@ -236,11 +243,11 @@ func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string,
 			return branch, "", false, fmt.Errorf("branch %s: %w", branch, err)
 		}
 	}
-	if p.Host != nil {
-		link, err = p.Host.Open(ctx, proposal)
+	if p.Host == nil {
+		return branch, "", pushed, nil
 	}
-	if err == nil {
-		err = os.RemoveAll(intent)
+	if link, err = p.Host.Open(ctx, proposal); err == nil {
+		err = durable.WriteFile(opened, []byte(rules), 0o600)
 	}
 	return branch, link, pushed, err
 }

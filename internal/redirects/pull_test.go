@@ -171,6 +171,15 @@ func TestPropose_pullRequest(t *testing.T) {
 			}
 			link, _, err = s.propose(t.Context(), "/a", "/b")
 			s.want(1, 1, link, err, "/a", "/b")
+			s.advance("_redirects", "# ours\n/x /y 301\n") // the rules that were refused are the same
+			link, pushed, err = s.propose(t.Context(), "/a", "/b")
+			s.want(1, 1, link, err, "/a", "/b")
+			s.git(s.bare, "update-ref", "-d", "refs/heads/"+branch)
+			link, again, err := s.propose(t.Context(), "/a", "/b")
+			if refs := s.git(s.bare, "for-each-ref", "--format=%(refname:short)"); err != nil || link != s.host.Link(1) ||
+				pushed || again || refs != "main" || len(s.host.Pulls()) != 1 {
+				t.Errorf("after a refusal: pushed %t, %t, %s %v; refs %s", pushed, again, link, err, refs)
+			}
 			link, _, err = s.propose(t.Context(), "/a", "/b", "/c")
 			s.want(2, 2, link, err, "/a", "/b", "/c")
 
@@ -276,7 +285,7 @@ func TestBegan(t *testing.T) {
 		run(n, "add", ".")
 		run(n, "commit", "--quiet", "-m", "redirects")
 	}
-	const first, again = "/old/ /a 301\n/old /b 301\n/w/* /a 301\n", "/old /a 301\n/gone /a 301\n"
+	const first, again = "/old/ /a 301\n/old /b 301\n/w/* /a 301\n", "/shown /a 200\n/old /a 301\n/gone /a 301\n"
 	commit(1, first+"/gone /a 301\n/moved /a 301\n")
 	commit(2, first+"/moved /a 301\n")
 	base := run(2, "branch", "--show-current")

@@ -18,8 +18,9 @@ type Rule struct {
 	Line int `json:"line,omitempty"`
 	// matches is what From means if it is not itself alone; nil: itself, or what this program cannot read.
 	matches *regexp.Regexp
-	// unread: From is a pattern that this program cannot read. only: it holds under conditions.
-	unread, only bool
+	// unread: From is a pattern that this program cannot read. only: it holds under conditions. shows: it is no redirect,
+	// but has the page at To shown, as status 200 of Netlify does.
+	unread, only, shows bool
 	// start and end are its place in the text.
 	start, end int
 }
@@ -43,6 +44,9 @@ func (r Rule) takes(p string) bool {
 
 // everything reports whether the rule answers every path: rules that come after it are never met.
 func (r Rule) everything() bool { return r.matches != nil && r.takes("/a/B-c_1/d.e") && r.takes("/~x") }
+
+// leads reports whether the rule sends readers on, from a path that is not every one.
+func (r Rule) leads() bool { return !r.shows && !r.everything() }
 
 // File is a file of redirects.
 type File struct {
@@ -120,7 +124,7 @@ func find(rules []Rule, p string, names bool) (Rule, bool) {
 func (f *File) Add(rules []Rule) (text string, added []Rule, refused []Finding) {
 	at := f.last
 	for _, r := range f.Rules {
-		if r.everything() && !f.namesFirst() {
+		if (r.everything() || r.unread || r.shows && !r.literal()) && !f.namesFirst() {
 			at = r.start
 			break
 		}
@@ -133,7 +137,7 @@ func (f *File) Add(rules []Rule) (text string, added []Rule, refused []Finding) 
 		wanted := r.To
 		for range all {
 			next, ok := find(all, r.To, f.namesFirst())
-			if !ok || next.everything() || !next.literal() || !WellFormed(next.To) {
+			if !ok || !next.leads() || !next.literal() || !WellFormed(next.To) {
 				break
 			}
 			r.To = next.To
@@ -153,11 +157,11 @@ func (f *File) Add(rules []Rule) (text string, added []Rule, refused []Finding) 
 			continue
 		case taken && old.literal():
 			reason = fmt.Sprintf("it is redirected to %s already", old.To)
-		case taken && (!f.namesFirst() || old.literal()):
+		case taken && (!f.namesFirst() || len(r.From) > maxName):
 			reason = fmt.Sprintf("the rule %s takes it before", old.From)
 		case chain >= 0:
 			reason = fmt.Sprintf("it would make a chain: %s leads to it", all[chain].From)
-		case onwards && !next.everything():
+		case onwards && next.leads():
 			reason = fmt.Sprintf("it would make a chain: the rule %s takes its target", next.From)
 		default:
 			added = append(added, r)
@@ -199,14 +203,15 @@ func (f *File) Audit(site Site) (out []Finding) {
 			}
 		}
 		target := r.target()
-		if !WellFormed(target) {
+		if r.shows || !WellFormed(target) {
 			continue // another site, or made from a pattern
 		}
 		o, ok := find(f.Rules, target, f.namesFirst())
 		switch {
 		case r.literal() && r.takes(target):
 			add("loop", "it leads to itself")
-		case ok && !o.everything():
+		case ok && o.shows && !o.everything(): // it is shown
+		case ok && o.leads():
 			add("chained", "the rule %s in line %d redirects its target to %s", o.From, o.Line, o.To)
 			out[len(out)-1].Target, _ = f.end(r, target, g, there)
 		case len(there) > 0 && !there[same(analytics.FoldPage(target))]:
@@ -222,7 +227,7 @@ func (f *File) Audit(site Site) (out []Finding) {
 func (f *File) end(r Rule, target string, g *guide, there map[string]bool) (page, why string) {
 	for range f.Rules {
 		next, ok := find(f.Rules, target, f.namesFirst())
-		if !ok || next.everything() || !next.literal() || !WellFormed(next.target()) {
+		if !ok || !next.leads() || !next.literal() || !WellFormed(next.target()) {
 			break
 		}
 		target = next.target()

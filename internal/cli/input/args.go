@@ -76,6 +76,14 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return Usagef("%s takes no arguments, got %q", cmd.CommandPath(), args)
 }
 
+// OptionalArg refuses more than one argument, with exit code 2.
+func OptionalArg(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return Usagef("%s takes at most one argument, got %q", cmd.CommandPath(), args)
+	}
+	return nil
+}
+
 // UnknownCommand is the error of a command that parent does not have.
 func UnknownCommand(parent *cobra.Command, name string) error {
 	path, hint := strings.TrimPrefix(parent.CommandPath()+" "+name, parent.Root().Name()+" "), ""

@@ -55,7 +55,7 @@ one export at a time.
 		Example: `  docgauge site export --day 2026-10-01 -o facts.parquet
   duckdb -c "FROM 'facts.parquet' LIMIT 9"
   docgauge site export --from 2026-10-01 --to 2026-11-01 s3://lake/site`,
-		Args: cobra.MaximumNArgs(1),
+		Args: input.OptionalArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.from == "" && o.to == "" {
 				if o.epoch != "" || len(args) > 0 {

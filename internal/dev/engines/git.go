@@ -59,7 +59,8 @@ func GitServer(root, authorization string) (http.Handler, error) {
 	}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != authorization {
-			http.Error(w, "who are you?", http.StatusForbidden)
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
 		backend.ServeHTTP(w, r)

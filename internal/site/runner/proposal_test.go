@@ -115,8 +115,14 @@ func TestAfterMerge(t *testing.T) {
 			}
 			second := edit(t, r, Task{Job: "job_1", Prompt: two, Last: first})
 			for range 2 { // again, as after a crash
+				r.base = "" // as OpenRepo leaves it
 				if link, err = r.Propose(t.Context(), job, second, ""); err != nil {
 					t.Fatal(err)
+				}
+			}
+			for _, pull := range host.Pulls() {
+				if pull.Base != "main" {
+					t.Errorf("a pull request for %s", pull.Base)
 				}
 			}
 			pulls := map[bool]int{true: 1, false: 0}[tc.host]

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/git"
 )
 
 // Options says how jobs are kept and worked on.
@@ -241,10 +243,12 @@ func (q *Queue) apply(e event) error {
 		if e.Change == nil {
 			return fmt.Errorf("job %.60q: event committed lacks its change", e.Job)
 		}
-		j.last, j.pending = *e.Change, true
+		j.last, j.pending, j.retries = *e.Change, true, 0
 		j.report(e.Report)
 	case eventPostponed:
-		j.spent(e.Report)
+		if !j.pending {
+			j.spent(e.Report)
+		}
 		if e.Report != nil && e.Report.Session != nil && j.session != nil && e.Report.Session.ID == j.session.ID {
 			j.session = e.Report.Session // what it cost by now is not to be counted twice
 		}
@@ -274,7 +278,7 @@ func (q *Queue) apply(e event) error {
 	return nil
 }
 
-// Instructions that are to be tried again later are tried at most maxRetries times, after firstRetry, and each time
+// Instructions that are to be tried again later, or whose pull request is, are tried at most maxRetries times, after firstRetry, and each time
 // after twice the time before: over five hours in all, the length of the longest window of the limits that
 // agents commonly meet. Errors that pass sooner are tried fewRetries times.
 const (
@@ -364,6 +368,12 @@ func (q *Queue) work() {
 	q.busy--
 }
 
+// mayPropose reports whether the remote or the code host may take hours later what it did not take now.
+func mayPropose(err error) bool {
+	_, again := git.Again(err, maxRetries)
+	return again || codehost.Passes(err)
+}
+
 // carryOut does the next instruction of j, without the lock, and returns the event that ends it.
 func (q *Queue) carryOut(j Job) event {
 	end := event{Kind: eventEnded, Job: j.ID, Status: Completed}
@@ -371,7 +381,15 @@ func (q *Queue) carryOut(j Job) event {
 		end.Status, end.Failure, end.Link = Failed, oneLine(err.Error(), maxFailure), ""
 		return end
 	}
+	later := func(err error) event {
+		end.Kind, end.Status, end.Failure, end.Link = eventPostponed, "", oneLine(err.Error(), maxFailure), ""
+		end.Until = q.options.Now().Add(firstRetry << j.retries).UTC().Truncate(time.Millisecond)
+		return end
+	}
 	change := j.last
+	if j.pending && j.retries > 0 {
+		end.Output = j.Output
+	}
 	if !j.pending {
 		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Created: j.CreatedAt, Session: j.session,
 			Last: j.last, Again: j.begun}
@@ -386,9 +404,7 @@ func (q *Queue) carryOut(j Job) event {
 		}
 		switch {
 		case err != nil && j.retries < result.Retries:
-			end.Kind, end.Status, end.Failure = eventPostponed, "", oneLine(err.Error(), maxFailure)
-			end.Until = q.options.Now().Add(firstRetry << j.retries).UTC().Truncate(time.Millisecond)
-			return end
+			return later(err)
 		case err != nil && result.Retries > 0:
 			return failed(fmt.Errorf("%w; tried %d times", err, 1+j.retries))
 		case err != nil:
@@ -418,6 +434,8 @@ func (q *Queue) carryOut(j Job) event {
 	switch {
 	case err != nil && end.Link != "": // only its text or its labels are not as wanted
 		end.Failure = oneLine(err.Error(), maxFailure)
+	case err != nil && j.retries < maxRetries && mayPropose(err):
+		return later(err)
 	case err != nil:
 		return failed(err)
 	}

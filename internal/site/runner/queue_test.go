@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -265,6 +266,50 @@ func TestTriedLater(t *testing.T) {
 			t.Errorf("%d tasks after Close", len(e.tasks))
 		}
 	})
+}
+
+// TestProposedLater: work that is done is not lost while the code host is down, or at its limit, for hours. Nothing is
+// edited again, also after a restart, and costs count once.
+func TestProposedLater(t *testing.T) {
+	down := &url.Error{Op: "Post", URL: "https://git.example", Err: errors.New("connection refused")}
+	for name, tc := range map[string]struct {
+		err   error
+		lasts time.Duration
+		want  Status
+	}{
+		"down for an hour": {down, time.Hour, Completed}, "down for a day": {down, 24 * time.Hour, Failed},
+		"refused": {errors.New("want a token"), time.Minute, Failed},
+	} {
+		for _, restarted := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				e, h, dir := &limited{began: time.Now()}, newHost(), t.TempDir()
+				h.err = tc.err
+				o := Options{Dir: dir, Editor: e, Host: h, Now: time.Now}
+				s := open(t, o)
+				id := create(t, s, "x")
+				synctest.Wait()
+				got, err := s.Get("p", id)
+				if waits := errors.Is(tc.err, down); err != nil || (got.Status == Active) != waits || (got.RetryAt != nil) != waits ||
+					got.Failure == "" || got.PRLink != nil {
+					t.Errorf("%s: %+v %v", name, got, err)
+				}
+				if restarted {
+					closeQueue(t, s)
+					s = open(t, o)
+				}
+				time.Sleep(tc.lasts)
+				h.mu.Lock()
+				h.err = nil
+				h.mu.Unlock()
+				got = atRest(s)[0]
+				if got.Status != tc.want || len(e.tasks) != 1 || *got.Cost != 0.5 || (got.PRLink != nil) != (tc.want == Completed) ||
+					got.RetryAt != nil || (got.Failure == "") != (tc.want == Completed) {
+					t.Errorf("%s, restarted %t: %+v after %d edits", name, restarted, got, len(e.tasks))
+				}
+				closeQueue(t, s)
+			})
+		}
+	}
 }
 
 func TestJobsOfOthers(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -121,6 +122,52 @@ func TestTokenStaysWithGit(t *testing.T) {
 	defer mu.Unlock()
 	if len(proxied) > 0 {
 		t.Errorf("asked through the proxy of the command: %q", proxied)
+	}
+}
+
+// TestTokenStaysAtItsHost: a redirect is followed, as GitLab has one to a path with .git, and takes the token to no other
+// host.
+func TestTokenStaysAtItsHost(t *testing.T) {
+	root := t.TempDir()
+	bare := filepath.Join(root, "docs.git")
+	engines.Git(t, ".", "clone", "--quiet", "--bare", engines.GitRepository(t), bare)
+	engines.Git(t, bare, "config", "http.receivepack", "true")
+	const token = "s3cret-token-of-the-tests"
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token))
+	handler, err := engines.GitServer(root, basic)
+	check(t, err)
+	open, err := engines.GitServer(root, "")
+	check(t, err)
+	var seen atomic.Bool
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			seen.Store(true)
+			r.Header.Del("Authorization")
+		}
+		open.ServeHTTP(w, r)
+	}))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rest, moved := strings.CutPrefix(r.URL.Path, "/moved.git")
+		below, short := strings.CutPrefix(r.URL.Path, "/docs/")
+		switch {
+		case moved:
+			http.Redirect(w, r, other.URL+"/docs.git"+rest+"?"+r.URL.RawQuery, http.StatusMovedPermanently)
+		case short:
+			http.Redirect(w, r, "/docs.git/"+below+"?"+r.URL.RawQuery, http.StatusMovedPermanently)
+		default:
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	defer server.Close()
+	for _, path := range []string{"/docs", "/moved.git"} {
+		r, err := OpenRepo(t.Context(), RepoOptions{URL: server.URL + path, Path: filepath.Join(t.TempDir(), "copy"),
+			Token: func() (string, error) { return token, nil }}, "")
+		check(t, err)
+		if err := r.Check(t.Context()); err != nil || seen.Load() {
+			t.Errorf("%s: %v, the token reached another host: %t", path, err, seen.Load())
+		}
+		check(t, r.Close())
 	}
 }
 

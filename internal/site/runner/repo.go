@@ -378,6 +378,14 @@ func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link str
 	if r.host == nil {
 		return "", nil
 	}
+	r.mu.Lock()
+	known := r.base != ""
+	r.mu.Unlock()
+	if !known { // the process was started since the edit
+		if err := codehost.Retry(ctx, git.Again, func() error { return r.fetchBase(ctx) }); err != nil {
+			return "", err
+		}
+	}
 	p, err := r.proposal(ctx, j, c)
 	if err != nil {
 		return "", err
