@@ -885,6 +885,12 @@ func TestShown(t *testing.T) {
 	if len(got) != 2*3*2 || len(all) > 2000 {
 		t.Errorf("%d entries: %v", len(all), got)
 	}
+	for v.Fixed = range int32(2) { // logs of two projects, whose lines have no host
+		b := v.Batch(r.Parser(), logs.Lines{Text: []byte(hit("192.0.2.5", "/app.css", firefox)), First: 1})
+		if len(b.Shown) != 1 || b.Shown[0].Project != v.Fixed {
+			t.Errorf("log of project %d: %v", v.Fixed, b.Shown)
+		}
+	}
 	dir := t.TempDir()
 	for name, line := range map[string]string{"1.log": hit("192.0.2.1", "/app.css", firefox),
 		"2.log": hit("192.0.2.1", "/a", firefox)} {
