@@ -595,6 +595,13 @@ func TestKnownFiles(t *testing.T) {
 	w.write("b.log.new", "b1\nb2\n") // begins as another log did
 	w.check(os.Rename(w.path("b.log.new"), w.path("b.log")))
 	w.want("b1 b2", "")
+
+	begin := `[{"a":"` + strings.Repeat("b", 2000) // no array: a client wrote it
+	w.write("f.log", begin+"\n")
+	w.want(begin, "")
+	w.restart()
+	w.write("f.log", begin+"\nf2\n")
+	w.want("f2", "")
 }
 
 // TestBusyLog: a poll ends, however fast a log grows.

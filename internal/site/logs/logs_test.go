@@ -487,6 +487,11 @@ func TestArrays(t *testing.T) {
 		"[{},\n5, {}]\n1.2.3.4 - - [x] \"a\"\n,\n {}\n[2026": "{}\n5, {}]\n1.2.3.4 - - [x] \"a\"\n{}\n2026",
 		"[2026-11-01T00:03:48.123Z] \"GET":                   "[2026-11-01T00:03:48.123Z] \"GET",
 		"[{":                                                 "{", "[": "[", "[]": "[]",
+		// No array: a client may have written what is before the address.
+		"[{ - - [x] \"GET\n{}\n":      "[{ - - [x] \"GET\n{}\n",
+		"[{\"a\":\"\n1.2.3.4 - \n\"}": "[{\"a\":\"\n1.2.3.4 - \n\"}",
+		"[{}] - [x]\n{\"\n":           "[{}] - [x]\n{\"\n",
+		"[{},{ - [x]\n{\"\n":          "[{},{ - [x]\n{\"\n",
 	} {
 		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
 			strings.NewReader(zipped(text))} {
