@@ -342,7 +342,10 @@ func (o *object) set(at *node, value []byte) error {
 		return nil
 	}
 	o.forms &= at.forms
-	return o.into.set(f, value)
+	if err := o.into.set(f, value); f != when { // another key may say the time, or the line that this one is in
+		return err
+	}
+	return nil
 }
 
 // deepest is how deep values may be in one another.

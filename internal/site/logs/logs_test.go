@@ -138,6 +138,13 @@ func TestFormats(t *testing.T) {
 		{"json:time=t,client=c,path=p,referrer=r,mode=m,bytes=b", "", `{"t":"2026-10-10T13:55:36Z","c":"192.0.2.1","p":"/a",` +
 			`"r":"https://x/","m":"navigate","b":1.5e3}`,
 			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200, Rest: "https://x/ navigate"}},
+		// A time that cannot be read, beside one that can.
+		{"auto", "", `{"log":"{\"time\":\"Sat, 10 Oct 2026\",\"remote_addr\":\"192.0.2.1\",\"request\":\"GET /a HTTP/1.1\",` +
+			`\"status\":200,\"http_user_agent\":\"x\"}\n","stream":"stdout","time":"2026-10-10T13:55:36Z"}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", UserAgent: "x", Status: 200}},
+		{"auto", "", `{"time_local":"2026-10-10 13:55:36 CEST","remote_addr":"192.0.2.1","request":"GET /a HTTP/1.1",` +
+			`"msec":1791640536.5,"status":200,"http_user_agent":"x"}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", UserAgent: "x", Status: 200}},
 		{"auto", "", `{"ts":1791640536,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/a","headers":{` +
 			`"Content-Length":["7"]}},"status":200,"size":99999999999999999999}`,
 			words{Time: when, Peer: "192.0.2.1", Method: "GET", Target: "/a", Status: 200, Rest: "-"}},
