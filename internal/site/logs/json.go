@@ -40,7 +40,7 @@ var jsonForms = []struct{ name, keys string }{
 	{"netlify", `time=timestamp? client=client_ip? method=method? path=url? status=status_code? agent=user_agent?
 		type=content_type? referrer=referrer`},
 	{"fastly", `time=timestamp? client=client_ip? host=host? method=request_method path=url? status=response_status?
-		agent=request_user_agent? referrer=request_referer bytes=response_body_size`},
+		agent=request_user_agent? referrer=request_referer bytes=response_body_size source=fastly_is_edge`},
 	{"google", `time=timestamp? client=httpRequest.remoteIp method=httpRequest.requestMethod path=httpRequest.requestUrl
 		status=httpRequest.status agent=httpRequest.userAgent referrer=httpRequest.referer bytes=httpRequest.responseSize`},
 	// The client's address is what the client says in X-Forwarded-For.
@@ -263,7 +263,7 @@ type object struct {
 	strong uint64 // fields that are set by a key that counts more than others of its meaning
 	forms  uint32 // that have all keys so far
 	inner  []byte // a line in the line
-	source []byte // of the request
+	source []byte // of the request: eyeball at Cloudflare, and at Fastly false if it comes from another of its servers
 	stream []byte // of a container
 	id     []byte // of the request
 	// isVercel: the line is of a drain of Vercel.
@@ -418,6 +418,9 @@ func (o *object) value(at *node, usual *member, depth int) error {
 	for _, word := range [...]string{"true", "false", "null"} {
 		if bytes.HasPrefix(o.text[o.pos:], []byte(word)) {
 			o.pos += len(word)
+			if at != nil && at.field == source && word == "false" {
+				o.source = []byte(word)
+			}
 			return nil
 		}
 	}

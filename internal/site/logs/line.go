@@ -91,7 +91,7 @@ const (
 	visitor
 	kind
 	inner    // a line in the line
-	source   // of Cloudflare's requests
+	source   // whether the request is a client's, or another server's of the CDN
 	stream   // of a container
 	deployed // a deployment of Vercel, which every line of its drains names
 	requestID

@@ -122,6 +122,9 @@ func TestFormats(t *testing.T) {
 			`"event":"docs.content.md.view","path":"/a","user_agent":"x","ip":"192.0.2.1"}`,
 			words{Time: when, Client: "192.0.2.1", Host: "acme", Method: "GET", Target: "/a", UserAgent: "x",
 				E: "docs.content.md.view", Status: 200}},
+		{"auto", "", `{"timestamp":"2026-10-10T13:55:36Z","client_ip":"192.0.2.1","request_method":"GET","url":"/a",` +
+			`"response_status":200,"fastly_is_edge":"true"}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200}},
 		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"ai","path":"/a"}`,
 			words{Time: when, Method: "GET", Target: "/a", Kind: "ai", Reader: "v1", Status: 200}},
 		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"human","path":"/a","evidence":true,"bytes":0,` +
@@ -199,6 +202,8 @@ func TestNoRequests(t *testing.T) {
 	for line, want := range map[string]error{
 		`{"ClientIP":"192.0.2.1","ClientRequestMethod":"GET","ClientRequestURI":"/a","EdgeResponseStatus":200,` +
 			`"EdgeStartTimestamp":1791640536000000000,"ClientRequestSource":"edgeWorkerFetch"}`: nil,
+		`{"timestamp":"2026-10-10T12:00:00+0000","client_ip":"192.0.2.1","request_method":"GET","url":"/a",` +
+			`"response_status":200,"fastly_is_edge":false}`: nil,
 		"_PID=77":    nil,
 		"# a remark": nil,
 		`{"level":"info","ts":1791640536.5,"msg":"serving initial configuration"}`:        errRequest,
