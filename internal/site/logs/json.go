@@ -47,7 +47,7 @@ var jsonForms = []struct{ name, keys string }{
 	{"azure", `time=time client=properties.socketIp forwarded=properties.clientIp client=properties.socketIP
 		forwarded=properties.clientIP host=properties.hostName method=properties.httpMethod path=properties.requestUri
 		status=properties.httpStatusCode agent=properties.userAgent referrer=properties.referer
-		bytes=properties.responseBytes`},
+		bytes=properties.responseBytes source=properties.isReceivedFromClient`},
 	{"ecs", `time=@timestamp client=client.ip client=client.address? client=source.ip? client=source.address?
 		host=url.domain method=http.request.method path=url.original path=url.full? path=url.path?
 		status=http.response.status_code agent=user_agent.original type=http.response.mime_type
@@ -263,7 +263,7 @@ type object struct {
 	strong uint64 // fields that are set by a key that counts more than others of its meaning
 	forms  uint32 // that have all keys so far
 	inner  []byte // a line in the line
-	source []byte // of the request: eyeball at Cloudflare, and at Fastly false if it comes from another of its servers
+	source []byte // of the request: eyeball or true if it is a client's, else the CDN's own
 	stream []byte // of a container
 	id     []byte // of the request
 	// isVercel: the line is of a drain of Vercel.

@@ -125,6 +125,9 @@ func TestFormats(t *testing.T) {
 		{"auto", "", `{"timestamp":"2026-10-10T13:55:36Z","client_ip":"192.0.2.1","request_method":"GET","url":"/a",` +
 			`"response_status":200,"fastly_is_edge":"true"}`,
 			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200}},
+		{"auto", "", `{"time":"2026-10-10T13:55:36Z","properties":{"httpMethod":"GET","requestUri":"/a","httpStatusCode":"200",` +
+			`"socketIp":"192.0.2.1","isReceivedFromClient":"True"}}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200}},
 		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"ai","path":"/a"}`,
 			words{Time: when, Method: "GET", Target: "/a", Kind: "ai", Reader: "v1", Status: 200}},
 		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"human","path":"/a","evidence":true,"bytes":0,` +
@@ -204,6 +207,8 @@ func TestNoRequests(t *testing.T) {
 			`"EdgeStartTimestamp":1791640536000000000,"ClientRequestSource":"edgeWorkerFetch"}`: nil,
 		`{"timestamp":"2026-10-10T12:00:00+0000","client_ip":"192.0.2.1","request_method":"GET","url":"/a",` +
 			`"response_status":200,"fastly_is_edge":false}`: nil,
+		`{"time":"2026-10-10T12:00:00Z","properties":{"httpMethod":"GET","requestUri":"https://h/a","httpStatusCode":"200",` +
+			`"socketIp":"192.0.2.1","isReceivedFromClient":false}}`: nil,
 		"_PID=77":    nil,
 		"# a remark": nil,
 		`{"level":"info","ts":1791640536.5,"msg":"serving initial configuration"}`:        errRequest,
