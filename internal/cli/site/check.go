@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,16 +52,18 @@ func (a commands) check(ctx context.Context, asJSON bool) error {
 	projects := s.rules.Projects(s.sources)
 	found.Found("configuration", format.Plural(len(projects), "project")+": "+strings.Join(projects, ", "), nil)
 	found.Found("people", "counted as "+cfg.SiteHumans.Said()+" by DOCGAUGE_SITE_HUMANS", nil)
-	for _, source := range s.sources {
+	repeated, unreadable, err := s.rules.Repeated(ctx, s.sources, a.Now)
+	if err != nil {
+		return err
+	}
+	for i, source := range s.sources {
 		if name, ok := source.Pushed(); ok {
 			found.Found("log", source.Where+": pushed to "+ingest.Prefix+name, nil)
 			continue
 		}
 		t, err := s.rules.Try(ctx, source, a.Now)
-		foundLog(found, source, t, err)
-	}
-	if err := a.foundRepeated(ctx, found, s); err != nil {
-		return err
+		t.Findings = append(t.Findings, repeated[i]...)
+		foundLog(found, source, t, cmp.Or(err, unreadable[i]))
 	}
 	for _, l := range s.rules.Ranges() {
 		var err error
@@ -124,17 +127,6 @@ func foundLog(found *render.Findings, source logs.Source, t count.Tried, err err
 	if isRight || err != nil {
 		found.Found("log", detail, err)
 	}
-}
-
-// foundRepeated adds which logs have the same views as others.
-func (a commands) foundRepeated(ctx context.Context, found *render.Findings, s settings) error {
-	repeated, err := s.rules.Repeated(ctx, s.sources, a.Now)
-	for i, source := range s.sources {
-		for _, f := range repeated[i] {
-			found.Add(render.Finding{Result: render.Fail, Check: "log", Detail: source.Where + ": " + f.Text})
-		}
-	}
-	return err
 }
 
 // tryStore tries the directory of a site, and reports whether a process collects into it.

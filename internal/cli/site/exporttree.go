@@ -145,13 +145,6 @@ func (t *tree) write(ctx context.Context, epoch facts.Epoch, days analytics.Wind
 	}
 	for _, f := range former {
 		until = max(until, f.Day+1)
-		if f.Kind == "facts" && !wanted[f.Day] {
-			if f.Numbering == n.Name {
-				files = append(files, f)
-			} else {
-				wanted[f.Day] = true
-			}
-		}
 	}
 	present := map[string]bool{}
 	if err := t.to.List(ctx, dir, "", func(name string) { present[name] = true }); err != nil {
@@ -162,9 +155,17 @@ func (t *tree) write(ctx context.Context, epoch facts.Epoch, days analytics.Wind
 		return err
 	}
 	for _, f := range former { // closing an epoch changes its numbering and keeps its days
-		if f.Numbering != n.Name && !slices.ContainsFunc(changes, func(c facts.Change) bool { return c.Day == f.Day }) {
+		isThere := slices.ContainsFunc(changes, func(c facts.Change) bool {
+			return c.Day == f.Day && c.Evidence == (f.Kind == "evidence")
+		})
+		switch isFacts := f.Kind == "facts"; {
+		case f.Numbering == n.Name && (!isThere || isFacts && !wanted[f.Day]): // also what the site keeps no longer
+			files = append(files, f)
+		case !isThere:
 			return fmt.Errorf("%s has facts of %s, and DOCGAUGE_SITE_DIR has none: it is another site's, or older than "+
 				"DOCGAUGE_SITE_RETENTION; if it is to go, remove it", t.to.Describe(dir), f.Day)
+		case isFacts:
+			wanted[f.Day] = true
 		}
 	}
 	for _, c := range changes {

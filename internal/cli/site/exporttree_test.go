@@ -328,7 +328,7 @@ func (s *treeSite) present() (all []string) {
 }
 
 // TestTreeAgain: an export again writes the days that changed alone, a closed epoch is written whole, two runs do not
-// work at once, and no file is left that no manifest names.
+// work at once, no file is left that no manifest names, and what the site no longer keeps stays.
 func TestTreeAgain(t *testing.T) {
 	s := newTreeSite(t)
 	s.both()
@@ -364,6 +364,12 @@ func TestTreeAgain(t *testing.T) {
 	}
 	if len(s.present()) != len(after) {
 		t.Errorf("%d files, %d before the epoch was closed", len(s.present()), len(after))
+	}
+	before = s.present()
+	s.ok(s.store.DropBefore(t.Context(), facts.EpochOf(changed+20).From()))
+	s.both()
+	if diff := gocmp.Diff(before, s.present()); diff != "" {
+		t.Errorf("after the end of the retention: %s", diff)
 	}
 }
 

@@ -336,13 +336,21 @@ func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried
 	}
 	found := render.NewFindings(a.Out, false)
 	all.Hosts, all.Linking = map[string]int{}, count.Linking{}
-	for _, source := range s.sources {
+	var repeated map[int][]count.Finding
+	var unreadable logs.SourceErrors
+	if !o.NoCheck {
+		if repeated, unreadable, err = s.rules.Repeated(ctx, s.sources, a.Now); err != nil {
+			return all, false, err
+		}
+	}
+	for i, source := range s.sources {
 		if o.NoCheck && strings.Contains(source.Where, "://") {
 			continue
 		}
 		t, err := s.rules.Try(ctx, source, a.Now)
 		if !o.NoCheck {
-			foundLog(found, source, t, err)
+			t.Findings = append(t.Findings, repeated[i]...)
+			foundLog(found, source, t, cmp.Or(err, unreadable[i]))
 		}
 		if errors.Is(err, logs.ErrUnknown) {
 			t.Lines++ // there are some
@@ -361,9 +369,6 @@ func (a commands) readLogs(ctx context.Context, o *initOptions) (all count.Tried
 	}
 	if o.NoCheck {
 		return all, true, nil
-	}
-	if err := a.foundRepeated(ctx, found, s); err != nil {
-		return all, false, err
 	}
 	return all, !found.Failed(), found.Err()
 }

@@ -37,9 +37,6 @@ type windows struct {
 // recentlyRead is the number of windows whose rows are in memory: a list compares two.
 const recentlyRead = 2
 
-// trustedMonths: see [facts.Store.FirstDay].
-const trustedMonths = 25
-
 // errReadOnly: the windows come from logs.
 var errReadOnly = errors.New("the windows of logs cannot be written")
 
@@ -65,12 +62,12 @@ func countWindows(
 // them, and, without a month, all days together. A first day that is not over is shown so far.
 func (s *windows) count(ctx context.Context, project string) error {
 	end := s.end
-	first, err := s.store.FirstDay(ctx, project, math.MinInt32, serve.OldestDay(end, trustedMonths))
+	first, err := s.store.FirstDay(ctx, project, math.MinInt32, end)
 	if err != nil || first == nil {
 		return err
 	}
 	kinds := []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month}
-	if days := end - *first; days > 1 && days <= longestSpan && len(within(analytics.Month, *first, end)) == 0 &&
+	if days := end - *first; days > 1 && days <= serve.LongestWindow && len(within(analytics.Month, *first, end)) == 0 &&
 		(days != 7 || len(within(analytics.Week, *first, end)) == 0) {
 		kinds = append(kinds, analytics.Granularity(fmt.Sprintf("%dd", days)))
 	}
@@ -97,9 +94,6 @@ func (s *windows) count(ctx context.Context, project string) error {
 	}
 	return nil
 }
-
-// longestSpan is the number of days up to which a window of any days is exact.
-const longestSpan = 29
 
 func within(kind analytics.Granularity, from, to analytics.Date) []analytics.Window {
 	return slices.Collect(schedule.Within(kind, from, to))

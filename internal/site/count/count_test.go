@@ -574,18 +574,18 @@ func begin(texts, want []string) bool {
 // TestProjects: lines belong to the project of their host and the longest prefix of their path. A
 // project can have several hosts.
 func TestProjects(t *testing.T) {
-	r := rulesOf(t, Settings{Projects: "prj_docs=docs.example.com, prj_docs=old.example.com, prj_api=example.com/api, " +
-		"prj_site=example.com"})
+	r := rulesOf(t, Settings{Projects: "prj_docs=docs.example.com, prj_docs=old.example.com., prj_api=example.com/api, " +
+		"prj_api=example.com/caf%C3%A9, prj_site=example.com"})
 	var lines []string
 	for i, url := range []string{
 		"docs.example.com /a", "DOCS.example.com. /b", "example.com /api", "example.com /api/x", "example.com /apix",
-		"other.example /a", "example.com /", "old.example.com /old",
+		"other.example /a", "example.com /", "old.example.com /old", "example.com /caf%c3%a9/x",
 	} {
 		where, path, _ := strings.Cut(url, " ")
 		lines = append(lines, where+":443 "+hit(fmt.Sprintf("192.0.2.%d", i), path, firefox))
 	}
 	for project, want := range map[string]string{
-		"prj_docs": "/a /b /old", "prj_api": "/api /api/x", "prj_site": "/ /apix",
+		"prj_docs": "/a /b /old", "prj_api": "/api /api/x /café/x", "prj_site": "/ /apix",
 	} {
 		report := counted(t, r, Options{Project: project}, lines...)
 		var pages []string
@@ -611,6 +611,15 @@ func TestWrongSettings(t *testing.T) {
 	for _, name := range []string{"LOG_FORMAT", "PROJECTS", "LOG_PROXIES", "EXCLUDE", "MARKDOWN", "AGENTS_FILE", "RANGES_DIR"} {
 		if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_SITE_"+name+": ") {
 			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+	for settings, want := range map[string]string{
+		"prj_a=https://h/a": "want project=host", "prj_a=h:8080": "want project=host", "prj_a=h/a/*": "want project=host",
+		"prj_a=*.h": "want project=host", "prj_a=h/a,prj_b=H./a/": "is prj_a's already", "prj_a=h,prj_a=h,prj_b=h/b": "",
+	} {
+		if _, err := ParseRules(Settings{LogFormat: "auto", Projects: settings}, time.Now); (err == nil) != (want == "") ||
+			err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want …%s…", settings, err, want)
 		}
 	}
 	for _, never := range []string{"/a?b", "/a#b", "/*/a", "/a.css", "/robots.txt", "/_sources/a", "/" + strings.Repeat("x", maxPath),
@@ -884,6 +893,12 @@ func TestShown(t *testing.T) {
 	// Two clients may have one slot, and then take turns.
 	if len(got) != 2*3*2 || len(all) > 2000 {
 		t.Errorf("%d entries: %v", len(all), got)
+	}
+	for v.Fixed = range int32(2) { // logs of two projects, whose lines have no host
+		b := v.Batch(r.Parser(), logs.Lines{Text: []byte(hit("192.0.2.5", "/app.css", firefox)), First: 1})
+		if len(b.Shown) != 1 || b.Shown[0].Project != v.Fixed {
+			t.Errorf("log of project %d: %v", v.Fixed, b.Shown)
+		}
 	}
 	dir := t.TempDir()
 	for name, line := range map[string]string{"1.log": hit("192.0.2.1", "/app.css", firefox),

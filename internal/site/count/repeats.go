@@ -182,9 +182,11 @@ func (r *Repeats) Findings() map[int][]Finding {
 // repeatedSize is the number of bytes at the beginning and at the end of each file that Repeated reads.
 const repeatedSize = 256 << 10
 
-// Repeated looks for files of the sources, by their index, that have the same views, as [Repeats] does. Like
-// [Rules.Try] it changes nothing; files that cannot be read and buckets are left out.
-func (r *Rules) Repeated(ctx context.Context, sources []logs.Source, now func() time.Time) (map[int][]Finding, error) {
+// Repeated looks for files of the sources, by their index, that have the same views, as [Repeats] does, and says which
+// cannot be read, archives up to their end. Like [Rules.Try] it changes nothing; buckets are left out.
+func (r *Rules) Repeated(
+	ctx context.Context, sources []logs.Source, now func() time.Time,
+) (_ map[int][]Finding, unreadable logs.SourceErrors, _ error) {
 	var files []logs.Source
 	var numbers []int // of files in sources
 	for i, s := range sources {
@@ -197,9 +199,10 @@ func (r *Rules) Repeated(ctx context.Context, sources []logs.Source, now func() 
 	all := r.Projects(sources)
 	f, err := logs.NewFollower(files, nil, logs.FollowOptions{Now: now})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
+	looked := map[string]bool{}
 	err = f.Poll(ctx, func(c logs.Chunk) error {
 		add := func(text []byte) {
 			v.Fixed = int32(slices.Index(all, files[c.Source].Project))
@@ -210,6 +213,11 @@ func (r *Rules) Repeated(ctx context.Context, sources []logs.Source, now func() 
 		if len(c.Text) == 0 {
 			return nil
 		}
+		defer c.Free()
+		if looked[c.Key] { // the rest of an archive
+			return nil
+		}
+		looked[c.Key] = true
 		parser.SetFields(c.Fields)
 		if len(c.Text) <= repeatedSize {
 			add(c.Text)
@@ -219,13 +227,36 @@ func (r *Rules) Repeated(ctx context.Context, sources []logs.Source, now func() 
 				add(end)
 			}
 		}
-		c.Free()
+		if logs.IsArchive(c.Name) {
+			return nil
+		}
 		return logs.ErrWait
 	})
-	if _, isOfSources := errors.AsType[logs.SourceErrors](err); err != nil && !isOfSources {
-		return nil, err
+	failed, isOfSources := errors.AsType[logs.SourceErrors](err)
+	if err != nil && !isOfSources {
+		return nil, nil, err
 	}
-	return found.Findings(), nil
+	unreadable = logs.SourceErrors{}
+	for i, err := range failed {
+		unreadable[numbers[i]] = withoutWaits(err)
+	}
+	return found.Findings(), unreadable, nil
+}
+
+// withoutWaits returns the errors in a joined error that are no [logs.ErrWait]; nil without any.
+func withoutWaits(err error) error {
+	joined, isJoined := err.(interface{ Unwrap() []error })
+	switch {
+	case !isJoined && errors.Is(err, logs.ErrWait):
+		return nil
+	case !isJoined:
+		return err
+	}
+	var others []error
+	for _, one := range joined.Unwrap() {
+		others = append(others, withoutWaits(one))
+	}
+	return errors.Join(others...)
 }
 
 // endOf returns the whole lines at the end of a file, nothing of an archive.

@@ -100,7 +100,7 @@ func TestRepeated(t *testing.T) {
 				return strings.HasPrefix(text, "no line can show whether") // there are only pages
 			})
 			check("count", strings.Join(report.Warnings, "\n"))
-			found, err := r.Repeated(t.Context(), sources, (now + 2).Time)
+			found, _, err := r.Repeated(t.Context(), sources, (now + 2).Time)
 			if err != nil {
 				t.Fatal(err)
 			}

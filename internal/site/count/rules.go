@@ -134,15 +134,22 @@ func parseProjects(text string) (all []host, err error) {
 			return nil, err
 		}
 		name, prefix, _ := strings.Cut(where, "/")
-		if !ok || name == "" || strings.ContainsAny(where, " ?#") {
-			return nil, fmt.Errorf("%.80q: want project=host or project=host/prefix", part)
+		name = strings.TrimSuffix(strings.ToLower(name), ".")
+		prefix = strings.TrimRight("/"+spell([]byte(prefix)), "/")
+		if !ok || name == "" || strings.ContainsAny(where, " ?#*") || strings.Contains(name, ":") {
+			return nil, fmt.Errorf("%.80q: want project=host or project=host/prefix, without scheme, port and *", part)
+		}
+		for _, h := range all {
+			if h.name == name && h.prefix == prefix && h.project != project {
+				return nil, fmt.Errorf("%.80q: is %s's already", part, h.project)
+			}
 		}
 		number, known := numbers[project]
 		if !known {
 			number = int32(len(numbers))
 			numbers[project] = number
 		}
-		all = append(all, host{project, strings.ToLower(name), strings.TrimRight("/"+prefix, "/"), number})
+		all = append(all, host{project, name, prefix, number})
 	}
 	return all, nil
 }

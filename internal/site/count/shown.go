@@ -37,10 +37,10 @@ type seen struct {
 
 func newSeen() *seen { return &seen{seed: maphash.MakeSeed()} }
 
-// add adds the client of a line, on a day and at its host, and reports whether it is new.
-func (s *seen) add(l *logs.Line, day int64, by proof) (isNew bool) {
+// add adds the client of a line, on a day and at its host or of the project of its log, and reports whether it is new.
+func (s *seen) add(l *logs.Line, project int32, day int64, by proof) (isNew bool) {
 	const odd = 0x9E3779B97F4A7C15
-	h := maphash.Bytes(s.seed, l.UserAgent) ^ uint64(day)<<8 ^ uint64(by)
+	h := maphash.Bytes(s.seed, l.UserAgent) ^ uint64(project)<<32 ^ uint64(day)<<8 ^ uint64(by)
 	for i, part := range [...][]byte{l.Client, l.Peer, l.Forwarded, l.Host, l.Project, l.Reader} {
 		if len(part) > 0 {
 			h = (h ^ h>>32 + uint64(i)) * odd
@@ -69,9 +69,9 @@ func (v *Viewer) showAsset(l *logs.Line) {
 func (v *Viewer) isNew(l *logs.Line, by proof) bool {
 	const day = 24 * 60 * 60
 	if !v.byProof {
-		return v.seen.add(l, l.Time/day, byAny)
+		return v.seen.add(l, v.Fixed, l.Time/day, byAny)
 	}
-	return v.seen.add(l, 0, by)
+	return v.seen.add(l, v.Fixed, 0, by)
 }
 
 // showPage records evidence in the view of a page by a browser.

@@ -312,21 +312,22 @@ func (s *Store) Changed(ctx context.Context, project string, from, to analytics.
 	return changed, err
 }
 
-// FirstDay returns the first day with facts of a project from a day on; nil without any. One before trusted counts only
-// if facts of another day follow within a month: a line with a wrong date must not move it by years.
-func (s *Store) FirstDay(ctx context.Context, project string, from, trusted analytics.Date) (*analytics.Date, error) {
-	const month = 31
-	days, err := query(ctx, s.sql, func(row scanner) (day analytics.Date, err error) {
+// FirstDay returns the first day with facts of a project from a day on; nil without any. One that is years before today
+// counts only if facts of another day follow within a month: a server's clock that was wrong must not move it by years.
+func (s *Store) FirstDay(ctx context.Context, project string, from, today analytics.Date) (*analytics.Date, error) {
+	const days, months = 31, 25
+	trusted := (EpochOf(today) - months).From()
+	found, err := query(ctx, s.sql, func(row scanner) (day analytics.Date, err error) {
 		err = row.Scan(&day)
 		return day, err
 	}, "SELECT day FROM days AS this WHERE project = ? AND NOT evidence AND day >= ? AND (day >= ? OR EXISTS "+
 		"(SELECT 1 FROM days WHERE project = this.project AND NOT evidence AND day > this.day AND day <= this.day + ?)) "+
 		"ORDER BY day LIMIT 1",
-		project, int(from), int(trusted), month)
-	if err != nil || len(days) == 0 {
+		project, int(from), int(trusted), days)
+	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	return &days[0], nil
+	return &found[0], nil
 }
 
 // Fact is one page that one reader got on a day, so many times.

@@ -159,6 +159,8 @@ type position struct {
 	// Size and Modified are the file's when it was read to its end. Modified is set for an object then.
 	Size     int64     `json:"size,omitempty"`
 	Modified time.Time `json:"modified,omitzero"`
+	// Gone is since when nothing is there, although its source has other files.
+	Gone time.Time `json:"gone,omitzero"`
 }
 
 // known is a file whose lines are read.
@@ -172,7 +174,6 @@ type known struct {
 	file   *os.File
 	active time.Time  // when it was live or grew
 	at     *candidate // in this poll; nil: nothing is there
-	gone   time.Time  // since when nothing is there
 	// failed is why the file could not be read, as long as it has the size and time.
 	failed      error
 	failedSize  int64
@@ -380,14 +381,17 @@ func (p *poll) forget() {
 		source := p.sourceOf(k)
 		switch {
 		case p.stopped != nil:
+		case k.at != nil && k.Gone.IsZero():
 		case k.at != nil:
-			k.gone = time.Time{}
+			k.Gone = time.Time{}
+			_ = p.give(k, Chunk{Source: k.at.source})
 		case !k.isKept && (k.ETag == "" || p.listed[k.Where] > 0):
 			return true
 		case p.listed[k.Where] == 0 || source < 0:
-		case k.gone.IsZero():
-			k.gone = p.now()
-		case p.now().Sub(k.gone) >= forgetAfter:
+		case k.Gone.IsZero():
+			k.Gone = p.now()
+			_ = p.give(k, Chunk{Source: source})
+		case p.now().Sub(k.Gone) >= forgetAfter:
 			// From here on a file that came back would be read again.
 			p.stopped = p.each(Chunk{Source: source, Key: k.key, Name: k.Path,
 				PossiblyLost: !k.IsPacked && !k.IsEmptied && k.Offset < k.Size})

@@ -595,6 +595,13 @@ func TestKnownFiles(t *testing.T) {
 	w.write("b.log.new", "b1\nb2\n") // begins as another log did
 	w.check(os.Rename(w.path("b.log.new"), w.path("b.log")))
 	w.want("b1 b2", "")
+
+	begin := `[{"a":"` + strings.Repeat("b", 2000) // no array: a client wrote it
+	w.write("f.log", begin+"\n")
+	w.want(begin, "")
+	w.restart()
+	w.write("f.log", begin+"\nf2\n")
+	w.want("f2", "")
 }
 
 // TestBusyLog: a poll ends, however fast a log grows.
@@ -669,6 +676,28 @@ func TestForget(t *testing.T) {
 	w.want("", "")
 	if len(w.chunks) != 1 || w.chunks[0].Position != nil || w.chunks[0].PossiblyLost || len(w.positions) != 1 {
 		t.Errorf("%d chunks, %d positions", len(w.chunks), len(w.positions))
+	}
+	w.write("a.log.1", "short\n")
+	w.want("short", "")
+	w.check(os.Rename(w.path("a.log.1"), w.path("away")))
+	w.want("", "")
+	for range 2 { // a day in which it is started again each hour, and the file was there in between
+		w.check(os.Rename(w.path("away"), w.path("a.log.1")))
+		w.restart()
+		w.want("", "")
+		w.check(os.Rename(w.path("a.log.1"), w.path("away")))
+		for range forgetAfter / time.Hour {
+			w.restart()
+			w.want("", "")
+			w.now = w.now.Add(time.Hour - time.Minute)
+		}
+		if len(w.positions) != 2 {
+			t.Errorf("%d positions, of which one is of a file that is gone for less than a day", len(w.positions))
+		}
+	}
+	w.restart()
+	if w.want("", ""); len(w.positions) != 1 {
+		t.Errorf("%d positions, of which one is of a file that is gone for a day", len(w.positions))
 	}
 	w.check(os.Rename(w.path("a.log"), w.path("away")))
 	for _, step := range [][2]string{{"part", ""}, {"", ""}, {"", "no such log"}, {"", "no such log"}} {

@@ -299,7 +299,7 @@ func (p *Parser) parseJSON(line []byte, into *Line, depth int) error {
 		}
 		p.opened[depth] = append(p.opened[depth][:0], bytes.TrimRight(inside, "\r\n")...)
 		return p.parseInside(p.opened[depth], e.at, into, depth+1)
-	case len(o.source) > 0 && string(o.source) != "eyeball":
+	case len(o.source) > 0 && string(o.source) != "eyeball" && !strings.EqualFold(string(o.source), "true"):
 		return errDescription
 	case bytes.HasPrefix(into.Event, []byte("docs.content.")):
 		into.Method, into.Status = []byte("GET"), 200

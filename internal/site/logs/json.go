@@ -40,14 +40,14 @@ var jsonForms = []struct{ name, keys string }{
 	{"netlify", `time=timestamp? client=client_ip? method=method? path=url? status=status_code? agent=user_agent?
 		type=content_type? referrer=referrer`},
 	{"fastly", `time=timestamp? client=client_ip? host=host? method=request_method path=url? status=response_status?
-		agent=request_user_agent? referrer=request_referer bytes=response_body_size`},
+		agent=request_user_agent? referrer=request_referer bytes=response_body_size source=fastly_is_edge`},
 	{"google", `time=timestamp? client=httpRequest.remoteIp method=httpRequest.requestMethod path=httpRequest.requestUrl
 		status=httpRequest.status agent=httpRequest.userAgent referrer=httpRequest.referer bytes=httpRequest.responseSize`},
 	// The client's address is what the client says in X-Forwarded-For.
 	{"azure", `time=time client=properties.socketIp forwarded=properties.clientIp client=properties.socketIP
 		forwarded=properties.clientIP host=properties.hostName method=properties.httpMethod path=properties.requestUri
 		status=properties.httpStatusCode agent=properties.userAgent referrer=properties.referer
-		bytes=properties.responseBytes`},
+		bytes=properties.responseBytes source=properties.isReceivedFromClient`},
 	{"ecs", `time=@timestamp client=client.ip client=client.address? client=source.ip? client=source.address?
 		host=url.domain method=http.request.method path=url.original path=url.full? path=url.path?
 		status=http.response.status_code agent=user_agent.original type=http.response.mime_type
@@ -263,7 +263,7 @@ type object struct {
 	strong uint64 // fields that are set by a key that counts more than others of its meaning
 	forms  uint32 // that have all keys so far
 	inner  []byte // a line in the line
-	source []byte // of the request
+	source []byte // of the request: eyeball or true if it is a client's, else the CDN's own
 	stream []byte // of a container
 	id     []byte // of the request
 	// isVercel: the line is of a drain of Vercel.
@@ -342,7 +342,10 @@ func (o *object) set(at *node, value []byte) error {
 		return nil
 	}
 	o.forms &= at.forms
-	return o.into.set(f, value)
+	if err := o.into.set(f, value); f != when { // another key may say the time, or the line that this one is in
+		return err
+	}
+	return nil
 }
 
 // deepest is how deep values may be in one another.
@@ -415,6 +418,9 @@ func (o *object) value(at *node, usual *member, depth int) error {
 	for _, word := range [...]string{"true", "false", "null"} {
 		if bytes.HasPrefix(o.text[o.pos:], []byte(word)) {
 			o.pos += len(word)
+			if at != nil && at.field == source && word == "false" {
+				o.source = []byte(word)
+			}
 			return nil
 		}
 	}

@@ -91,7 +91,7 @@ const (
 	visitor
 	kind
 	inner    // a line in the line
-	source   // of Cloudflare's requests
+	source   // whether the request is a client's, or another server's of the CDN
 	stream   // of a container
 	deployed // a deployment of Vercel, which every line of its drains names
 	requestID
@@ -190,25 +190,24 @@ func (l *Line) set(f field, value []byte) error {
 		}
 		l.Target = value
 	case when:
-		var ok bool
-		if l.Time, l.isLocal, ok = readTime(value); !ok {
+		t, isLocal, ok := readTime(value)
+		if !ok {
 			return errTime
 		}
+		l.Time, l.isLocal = t, isLocal
 	case event:
 		l.Event = value
 	case visitor:
 		l.Reader = value
 	case kind:
 		l.Kind = value
-	case number:
+	case number, ourSize:
 		if !isNumber(value) {
 			return errForm
 		}
-	case ourSize:
-		if !isNumber(value) {
-			return errForm
+		if f == ourSize {
+			l.setSize(value)
 		}
-		l.setSize(value)
 	case word:
 		if bytes.IndexByte(value, ' ') >= 0 {
 			return errForm

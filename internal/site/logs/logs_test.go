@@ -122,6 +122,12 @@ func TestFormats(t *testing.T) {
 			`"event":"docs.content.md.view","path":"/a","user_agent":"x","ip":"192.0.2.1"}`,
 			words{Time: when, Client: "192.0.2.1", Host: "acme", Method: "GET", Target: "/a", UserAgent: "x",
 				E: "docs.content.md.view", Status: 200}},
+		{"auto", "", `{"timestamp":"2026-10-10T13:55:36Z","client_ip":"192.0.2.1","request_method":"GET","url":"/a",` +
+			`"response_status":200,"fastly_is_edge":"true"}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200}},
+		{"auto", "", `{"time":"2026-10-10T13:55:36Z","properties":{"httpMethod":"GET","requestUri":"/a","httpStatusCode":"200",` +
+			`"socketIp":"192.0.2.1","isReceivedFromClient":"True"}}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200}},
 		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"ai","path":"/a"}`,
 			words{Time: when, Method: "GET", Target: "/a", Kind: "ai", Reader: "v1", Status: 200}},
 		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"human","path":"/a","evidence":true,"bytes":0,` +
@@ -138,6 +144,13 @@ func TestFormats(t *testing.T) {
 		{"json:time=t,client=c,path=p,referrer=r,mode=m,bytes=b", "", `{"t":"2026-10-10T13:55:36Z","c":"192.0.2.1","p":"/a",` +
 			`"r":"https://x/","m":"navigate","b":1.5e3}`,
 			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200, Rest: "https://x/ navigate"}},
+		// A time that cannot be read, beside one that can.
+		{"auto", "", `{"log":"{\"time\":\"Sat, 10 Oct 2026\",\"remote_addr\":\"192.0.2.1\",\"request\":\"GET /a HTTP/1.1\",` +
+			`\"status\":200,\"http_user_agent\":\"x\"}\n","stream":"stdout","time":"2026-10-10T13:55:36Z"}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", UserAgent: "x", Status: 200}},
+		{"auto", "", `{"time_local":"2026-10-10 13:55:36 CEST","remote_addr":"192.0.2.1","request":"GET /a HTTP/1.1",` +
+			`"msec":1791640536.5,"status":200,"http_user_agent":"x"}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", UserAgent: "x", Status: 200}},
 		{"auto", "", `{"ts":1791640536,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/a","headers":{` +
 			`"Content-Length":["7"]}},"status":200,"size":99999999999999999999}`,
 			words{Time: when, Peer: "192.0.2.1", Method: "GET", Target: "/a", Status: 200, Rest: "-"}},
@@ -192,6 +205,10 @@ func TestNoRequests(t *testing.T) {
 	for line, want := range map[string]error{
 		`{"ClientIP":"192.0.2.1","ClientRequestMethod":"GET","ClientRequestURI":"/a","EdgeResponseStatus":200,` +
 			`"EdgeStartTimestamp":1791640536000000000,"ClientRequestSource":"edgeWorkerFetch"}`: nil,
+		`{"timestamp":"2026-10-10T12:00:00+0000","client_ip":"192.0.2.1","request_method":"GET","url":"/a",` +
+			`"response_status":200,"fastly_is_edge":false}`: nil,
+		`{"time":"2026-10-10T12:00:00Z","properties":{"httpMethod":"GET","requestUri":"https://h/a","httpStatusCode":"200",` +
+			`"socketIp":"192.0.2.1","isReceivedFromClient":false}}`: nil,
 		"_PID=77":    nil,
 		"# a remark": nil,
 		`{"level":"info","ts":1791640536.5,"msg":"serving initial configuration"}`:        errRequest,
@@ -487,6 +504,11 @@ func TestArrays(t *testing.T) {
 		"[{},\n5, {}]\n1.2.3.4 - - [x] \"a\"\n,\n {}\n[2026": "{}\n5, {}]\n1.2.3.4 - - [x] \"a\"\n{}\n2026",
 		"[2026-11-01T00:03:48.123Z] \"GET":                   "[2026-11-01T00:03:48.123Z] \"GET",
 		"[{":                                                 "{", "[": "[", "[]": "[]",
+		// No array: a client may have written what is before the address.
+		"[{ - - [x] \"GET\n{}\n":      "[{ - - [x] \"GET\n{}\n",
+		"[{\"a\":\"\n1.2.3.4 - \n\"}": "[{\"a\":\"\n1.2.3.4 - \n\"}",
+		"[{}] - [x]\n{\"\n":           "[{}] - [x]\n{\"\n",
+		"[{},{ - [x]\n{\"\n":          "[{},{ - [x]\n{\"\n",
 	} {
 		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
 			strings.NewReader(zipped(text))} {

@@ -329,13 +329,14 @@ func headOf(file *os.File) (head []byte, packed bool, err error) {
 	head = make([]byte, headSize)
 	n, err := io.ReadFull(io.NewSectionReader(file, 0, headSize), head)
 	if head = head[:n]; compression(head) != "" {
-		text, err := Decompress(io.NewSectionReader(file, 0, 1<<62))
+		d := new(Decompressor)
+		text, err := d.Open(io.NewSectionReader(file, 0, 1<<62))
 		if err != nil {
 			return nil, true, err
 		}
 		head = make([]byte, headSize)
 		n, err = io.ReadFull(text, head)
-		return head[:n], true, endsWell(err)
+		return head[:n], text != d.packed, endsWell(err)
 	}
 	return head, false, endsWell(err)
 }

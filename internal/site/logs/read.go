@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/bzip2"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,9 +41,18 @@ func compression(head []byte) string {
 	if len(head) > 3 && head[0]&0xf0 == 0x50 && string(head[1:4]) == "\x2a\x4d\x18" {
 		return "zstd" // a frame to be skipped, as pzstd writes before each other one
 	}
+	// A client can write the beginning of a line of some logs, but no whole line: what follows is no JSON.
 	rest, ok := bytes.CutPrefix(bytes.TrimPrefix(head, byteOrderMark), []byte("["))
-	if ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte("{")) {
-		return array
+	for rest = bytes.TrimLeft(rest, " \t\r\n"); ok && bytes.HasPrefix(rest, []byte("{")); {
+		var object json.RawMessage
+		d := json.NewDecoder(bytes.NewReader(rest))
+		err := d.Decode(&object)
+		if _, isText := errors.AsType[*json.SyntaxError](err); isText {
+			return ""
+		}
+		if rest = bytes.TrimLeft(rest[d.InputOffset():], " \t\r,[]"); err != nil || len(rest) == 0 || rest[0] == '\n' {
+			return array
+		}
 	}
 	return ""
 }
@@ -175,28 +185,32 @@ func Objects(text io.Reader) (io.Reader, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	head, err := b.Peek(arrayBegin)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if compression(head) == array {
+	kind, err := kindOf(b)
+	if kind == array {
 		return &objects{in: b}, nil
 	}
-	return b, nil
+	return b, err
 }
 
-// peek lets b read r, and looks at the beginning. It waits for as few bytes as it can: r may be a stream.
+// peek lets b read r, and looks at the beginning.
 func peek(b **bufio.Reader, r io.Reader) (kind string, err error) {
 	if *b == nil {
 		*b = bufio.NewReaderSize(r, 256<<10)
 	}
 	(*b).Reset(r)
-	head, err := (*b).Peek(5)
+	return kindOf(*b)
+}
+
+// kindOf returns the compression of what b reads. It waits for as few bytes as it can: b may read a stream.
+func kindOf(b *bufio.Reader) (kind string, err error) {
+	head, err := b.Peek(5)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
 	if bytes.HasPrefix(bytes.TrimPrefix(head, byteOrderMark), []byte("[")) {
-		head, _ = (*b).Peek(arrayBegin)
+		if head, _ = b.Peek(arrayBegin); compression(head) == array {
+			head, _ = b.Peek(unpackBuffer)
+		}
 	}
 	return compression(head), nil
 }

@@ -26,16 +26,13 @@ import (
 )
 
 const (
-	// longestWindow is in days: so many days, from any day on, are within the two months of an epoch.
-	longestWindow = 29
+	// LongestWindow is in days: so many days, from any day on, are within the two months of an epoch.
+	LongestWindow = 29
 	// maxCacheBytes limits the answers in memory. Each row counts as if its path had pathBytes.
 	maxCacheBytes = 60 << 20
 	pathBytes     = 72
 	// answerBytes is an answer besides its rows.
 	answerBytes = 28 << 10
-	// trustedMonths is how many months may be between a day with facts and today so that the day, even if it is the only
-	// one for long, counts as the first: a server's clock that was wrong must not move it by years.
-	trustedMonths = 25
 	// shareTime is the time for which a first page repeats its answer while a reading of it is under way.
 	shareTime = time.Minute
 	// cacheTime is the time after its last use for which an answer is cached.
@@ -189,7 +186,7 @@ func (a *Answers) page(
 	if err := lacks(c.Project, window.To); err != nil {
 		return nil, err
 	}
-	dataFrom, err := a.store.FirstDay(c.Context(), c.Project, oldest, OldestDay(today, trustedMonths))
+	dataFrom, err := a.store.FirstDay(c.Context(), c.Project, oldest, today)
 	reading := readingKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Humans: a.humans, Window: window}}
 	if err == nil {
 		if found := a.read(reading, q); found != nil {
@@ -235,10 +232,10 @@ func windowOf(q api.Query, today analytics.Date) (w analytics.Window, err error)
 		return w, nil
 	}
 	w.From = *q.FromDay
-	if w.Days() > longestWindow && w.To > month(w.From, 1) {
+	if w.Days() > LongestWindow && w.To > month(w.From, 1) {
 		return w, api.Fail(http.StatusBadRequest, "dateFrom, dateTo: want at most %d days, or days of one month: "+
 			"[%s,%s) has %d; readers are not recognized for longer, so ask for each month",
-			longestWindow, w.From, w.To, w.Days())
+			LongestWindow, w.From, w.To, w.Days())
 	}
 	return w, nil
 }

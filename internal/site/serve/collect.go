@@ -54,6 +54,8 @@ type sourceStatus struct {
 	// Findings say what makes the numbers of its recent lines wrong.
 	Findings []count.Finding
 	IsRead   bool // once since the start, without an error
+	// complete is the newest line when all its files could be read, in Unix seconds: of those that can, lines still come.
+	complete int64
 }
 
 // Collector keeps the views of logs that grow and rotate, for months.
@@ -110,8 +112,8 @@ func (c *Collector) Sources() (all []sourceStatus, caughtUp bool) {
 
 // Lacks returns the refusal of an answer about days of a project that end before to, if the answer could lack lines and
 // clients would take it for settled: while nothing can be made durable; until each source of the project has been read
-// once without an error; after the newest line of a source that cannot be read now; and more than a day after the newest
-// line of a source that is pushed. It names no path.
+// once without an error; if a source cannot be read now, after the newest line that it had when it could; and more than
+// a day after the newest line of a source that is pushed. It names no path.
 func (c *Collector) Lacks(project string, to analytics.Date) error {
 	const (
 		soon, later = "5", "300" // seconds
@@ -126,10 +128,10 @@ func (c *Collector) Lacks(project string, to analytics.Date) error {
 	for i, s := range c.status {
 		switch {
 		case !c.feeds(i, project):
-		case s.Err != "" && (!s.IsRead || to.Time().Unix() > s.Watermark):
+		case s.Err != "" && (!s.IsRead || to.Time().Unix() > s.complete):
 			lacking := "which has not been read since the start"
 			if s.IsRead {
-				lacking = "whose newest line is of " + s.Newest().Format(time.RFC3339)
+				lacking = "which was read up to " + time.Unix(s.complete, 0).UTC().Format(time.RFC3339)
 			}
 			return api.Fail(http.StatusServiceUnavailable, "log %d of DOCGAUGE_SITE_LOGS, %s, cannot be read, and the answer "+
 				"would lack its lines: "+where, i+1, lacking).With("Retry-After", later)

@@ -515,17 +515,20 @@ func TestLacks(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() })
 	now := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
 	today := analytics.DateOf(now)
-	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
-	c := NewCollector(rulesOf(t, count.Settings{}), []logs.Source{{Project: "prj_a", Where: a}, {Project: "prj_b", Where: b}},
-		store, CollectOptions{Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler)})
+	a, b, many := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log"), filepath.Join(dir, "many")
+	c := NewCollector(rulesOf(t, count.Settings{}), []logs.Source{{Project: "prj_a", Where: a}, {Project: "prj_b", Where: b},
+		{Project: "prj_c", Where: many + "*.log"}}, store, CollectOptions{Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler)})
 	s, err := c.newSession(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.follower.Close() })
 	e := NewExposition(c, NewAnswers(store, c.CollectOptions), c.rules)
-	line := fmt.Sprintf("192.0.2.1 - - [%s] \"GET /a HTTP/1.1\" 200 5 \"-\" \"Mozilla/5.0 Firefox/120.0\"\n",
-		now.AddDate(0, 0, -2).Format("02/Jan/2006:15:04:05 -0700"))
+	lineOf := func(at time.Time) string {
+		return fmt.Sprintf("192.0.2.1 - - [%s] \"GET /a HTTP/1.1\" 200 5 \"-\" \"Mozilla/5.0 Firefox/120.0\"\n",
+			at.Format("02/Jan/2006:15:04:05 -0700"))
+	}
+	line := lineOf(now.AddDate(0, 0, -2))
 	write := func(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
 	for _, step := range []struct {
 		name   string
@@ -535,14 +538,24 @@ func TestLacks(t *testing.T) {
 	}{
 		{"start", func() error { return nil }, "still being read",
 			map[string]string{"prj_a 0": "still being read", "prj_b 9": "still being read"}},
-		{"no b.log", func() error { return errors.Join(write(a, line), s.poll(t.Context())) }, "no such log",
+		{"no b.log", func() error {
+			return errors.Join(write(a, line), write(many+"1.log", line), write(many+"2.log", line), s.poll(t.Context()))
+		}, "no such log",
 			map[string]string{"prj_a 0": "", "prj_b 0": "log 2 of", "prj_b 9": "log 2 of"}},
 		{"b.log", func() error { return errors.Join(write(b, line), s.poll(t.Context())) }, "",
 			map[string]string{"prj_a 0": "", "prj_b 0": "", "prj_b 9": ""}},
 		{"a directory", func() error {
 			return errors.Join(os.Remove(b), os.Mkdir(b, 0o700), write(b+".1", line), s.poll(t.Context()))
 		}, "is a directory",
-			map[string]string{"prj_a -1": "", "prj_b 2": "", "prj_b 1": "newest line is of 2026-01-08T12"}},
+			map[string]string{"prj_a -1": "", "prj_b 2": "", "prj_b 1": "was read up to 2026-01-08T12"}},
+		{"one of several", func() error {
+			return errors.Join(os.Remove(many+"2.log"), syscall.Mkfifo(many+"2.log", 0o600), write(many+"1.log", line+lineOf(now)),
+				s.poll(t.Context()))
+		}, "is a named pipe",
+			map[string]string{"prj_a -1": "", "prj_c 2": "", "prj_c 1": "was read up to 2026-01-08T12"}},
+		{"the other again", func() error {
+			return errors.Join(os.Remove(many+"2.log"), write(many+"2.log", line+lineOf(now)), s.poll(t.Context()))
+		}, "is a directory", map[string]string{"prj_c 0": ""}},
 		{"b.log again", func() error { return errors.Join(os.Remove(b), write(b, line), s.poll(t.Context())) }, "",
 			map[string]string{"prj_b 0": ""}},
 		{"disk full", func() error { c.setResult(syscall.ENOSPC); return nil }, "not collected",

@@ -64,7 +64,7 @@ func (c *Collector) Take(ctx context.Context, b *ingest.Body) (ingest.Taken, err
 
 // takePushes takes the bodies that wait, first before them, in one commit. Workers are running, and have no chunk.
 func (s *session) takePushes(ctx context.Context, first *push) error {
-	s.pushed.rotate(s.Now(), s.clock.isHeld.Load())
+	s.forget = s.pushed.rotate(s.Now(), s.clock.isHeld.Load()) || s.forget
 	inGroup := map[uint64]bool{}
 	for p := first; p != nil; p = s.waiting() {
 		if !p.isTaken.CompareAndSwap(false, true) {

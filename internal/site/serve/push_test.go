@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -238,12 +239,24 @@ func TestPushFails(t *testing.T) {
 // TestPushedForgotten: ids are forgotten after a day, in memory and on the disk, and the oldest of too many before.
 func TestPushedForgotten(t *testing.T) {
 	p := newPushSite(t)
+	p.wants("another body", "edge", p.netlify("/b"), ingest.Taken{Lines: 1, Views: 1}, map[string]int64{"/b": 1})
+	var old []byte
+	p.ok(p.store.EachPushed(t.Context(), func(some facts.Pushed) {
+		old = binary.LittleEndian.AppendUint64(old, some.IDs[0])
+	}))
 	body := p.netlify("/a")
-	p.wants("a body", "edge", body, ingest.Taken{Lines: 1, Views: 1}, map[string]int64{"/a": 1})
+	p.wants("a body", "edge", body, ingest.Taken{Lines: 1, Views: 1}, map[string]int64{"/a": 1, "/b": 1})
 	p.now.Add(int64(rememberPushed/time.Second) - 1)
-	p.wants("within a day", "edge", body, ingest.Taken{Again: true}, map[string]int64{"/a": 1})
+	p.wants("within a day", "edge", body, ingest.Taken{Again: true}, map[string]int64{"/a": 1, "/b": 1})
 	p.now.Add(1)
-	p.wants("after a day", "edge", body, ingest.Taken{Lines: 1, Views: 1}, map[string]int64{"/a": 2})
+	p.wants("after a day", "edge", body, ingest.Taken{Lines: 1, Views: 1}, map[string]int64{"/a": 2, "/b": 1})
+	p.now.Add(60)
+	p.wants("a minute later", "edge", body, ingest.Taken{Again: true}, map[string]int64{"/a": 2, "/b": 1})
+	for _, name := range []string{"site.db", "site.db-wal"} {
+		if text, err := os.ReadFile(filepath.Join(p.dir, "site", name)); err != nil || bytes.Contains(text, old) {
+			t.Errorf("%s has an id that is forgotten, %v", name, err)
+		}
+	}
 	ids := 0
 	p.ok(p.store.EachPushed(t.Context(), func(some facts.Pushed) { ids += len(some.IDs) }))
 	if ids != 1 || p.collector.idsKnown.Load() != 1 {

@@ -202,7 +202,7 @@ func (s *session) poll(ctx context.Context) error {
 		if src.Err = ""; failed[i] != nil {
 			src.Err = failed[i].Error()
 		} else if !s.follower.IsBehind(i) {
-			src.IsRead = true
+			src.IsRead, src.complete = true, src.Watermark
 		}
 		switch src.Err {
 		case before:
