@@ -179,11 +179,17 @@ func (r *Repeats) Findings() map[int][]Finding {
 	return all
 }
 
-// repeatedSize is the number of bytes at the beginning and at the end of each file that Repeated reads.
-const repeatedSize = 256 << 10
+const (
+	// repeatedSize is the number of bytes at the beginning and at the end of each file that Repeated compares.
+	repeatedSize = 256 << 10
+	// unpackedSize is the number of bytes of archives after which Repeated reads the beginning of each alone: half a
+	// minute or so.
+	unpackedSize = 4 << 30
+)
 
 // Repeated looks for files of the sources, by their index, that have the same views, as [Repeats] does, and says which
-// cannot be read, archives up to their end. Like [Rules.Try] it changes nothing; buckets are left out.
+// cannot be read: archives up to their end, as far as unpackedSize goes. Like [Rules.Try] it changes nothing; buckets
+// are left out.
 func (r *Rules) Repeated(
 	ctx context.Context, sources []logs.Source, now func() time.Time,
 ) (_ map[int][]Finding, unreadable logs.SourceErrors, _ error) {
@@ -202,7 +208,7 @@ func (r *Rules) Repeated(
 		return nil, nil, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	looked := map[string]bool{}
+	looked, unpacked := map[string]bool{}, int64(0)
 	err = f.Poll(ctx, func(c logs.Chunk) error {
 		add := func(text []byte) {
 			v.Fixed = int32(slices.Index(all, files[c.Source].Project))
@@ -214,8 +220,12 @@ func (r *Rules) Repeated(
 			return nil
 		}
 		defer c.Free()
-		if looked[c.Key] { // the rest of an archive
-			return nil
+		rest := logs.ErrWait
+		if logs.IsArchive(c.Name) && unpacked < unpackedSize {
+			rest, unpacked = nil, unpacked+int64(len(c.Text))
+		}
+		if looked[c.Key] {
+			return rest
 		}
 		looked[c.Key] = true
 		parser.SetFields(c.Fields)
@@ -227,10 +237,7 @@ func (r *Rules) Repeated(
 				add(end)
 			}
 		}
-		if logs.IsArchive(c.Name) {
-			return nil
-		}
-		return logs.ErrWait
+		return rest
 	})
 	failed, isOfSources := errors.AsType[logs.SourceErrors](err)
 	if err != nil && !isOfSources {

@@ -209,7 +209,7 @@ func kindOf(b *bufio.Reader) (kind string, err error) {
 	}
 	if bytes.HasPrefix(bytes.TrimPrefix(head, byteOrderMark), []byte("[")) {
 		if head, _ = b.Peek(arrayBegin); compression(head) == array {
-			head, _ = b.Peek(unpackBuffer)
+			head, _ = b.Peek(min(b.Buffered(), unpackBuffer)) // the rest of a stream may come much later
 		}
 	}
 	return compression(head), nil

@@ -278,9 +278,9 @@ func (q *Queue) apply(e event) error {
 	return nil
 }
 
-// Instructions that are to be tried again later, or whose pull request is, are tried at most maxRetries times, after firstRetry, and each time
-// after twice the time before: over five hours in all, the length of the longest window of the limits that
-// agents commonly meet. Errors that pass sooner are tried fewRetries times.
+// Instructions that are to be tried again later, or whose pull request is, are tried at most maxRetries times, after
+// firstRetry, and each time after twice the time before: over five hours in all, the length of the longest window of the
+// limits that agents commonly meet. Errors that pass sooner are tried fewRetries times.
 const (
 	maxRetries = 5
 	fewRetries = 2
