@@ -186,6 +186,22 @@ func TestAgentPage(t *testing.T) {
 			t.Errorf("%s leads to %s", tc.target, w.Header().Get("Location"))
 		}
 	}
+	// The links for machines of a window that is older than those of the newest lead to the windows that are shown.
+	sink, s = agentSite(t, 40)
+	for target, ends := range map[string]string{
+		"/agent?agent=Claude-User&at=2026-03-31": "2026-04-06", "/page?path=/docs/start&at=2026-03-31": "2026-04-06",
+		"/agent?agent=Claude-User&at=2026-09-30": "2026-11-02", "/page?path=/docs/start&at=2026-09-30": "2026-11-02",
+	} {
+		_, page := visit(t, pages[strings.Split(target, "?")[0]], target)
+		_, link, _ := strings.Cut(page, `For machines: <a href="`)
+		link, _, _ = strings.Cut(strings.ReplaceAll(link, "&amp;", "&"), `"`)
+		w := httptest.NewRecorder()
+		pages["/"+strings.Split(link, "?")[0]].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+link, nil))
+		lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
+		if last := strings.Split(lines[len(lines)-1], ","); len(last) < 4 || last[3] != ends {
+			t.Errorf("%s: %s ends with %q, want the week that ends before %s", target, link, last, ends)
+		}
+	}
 }
 
 // TestBrowserAgent looks at these pages in each way, and goes from one to the other, as a reader without a script

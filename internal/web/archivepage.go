@@ -50,6 +50,7 @@ type archivePage struct {
 
 	address  *address
 	window   analytics.Window // that is shown
+	until    *analytics.Date  // the end of the windows that are shown; nil: the newest are
 	outcomes view.Outcomes
 }
 
@@ -83,9 +84,6 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 	if now := a.window(); now != nil {
 		choice.At = new(lastDay(now.Window))
 	}
-	list, own := about.machines(a.grid.Granularity)
-	p.JSON = "api/v1/" + list + "?" + p.values(own).Encode()
-	p.CSV = p.JSON + "&format=csv"
 	err = h.site.Archive.ask(r.Context(), func(ctx context.Context, from sinks.Sink) error {
 		in := pageInputs{analytics.DateOf(s.At), a.project, p.outcomes}
 		name := fmt.Sprintf("%s?%s %d", a.page, a.values().Encode(), versionOf(from, in))
@@ -100,9 +98,9 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 			if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
 				err = query.NoAnswerError(unknown)
 			}
-			return archiveAnswer{about, section, p.window}, err
+			return archiveAnswer{about, section, p.window, p.until}, err
 		})
-		about, section, p.window = said.about, said.section, said.window
+		about, section, p.window, p.until = said.about, said.section, said.window, said.until
 		return err
 	})
 	if err != nil {
@@ -117,6 +115,9 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 	case *agentsNumbers:
 		p.Agents = about
 	}
+	list, own := about.machines(a.grid.Granularity)
+	p.JSON = "api/v1/" + list + "?" + p.values(own).Encode()
+	p.CSV = p.JSON + "&format=csv"
 	plain, err := pathKind().render("archivepage", p)
 	return rendered{plain: plain, gzip: compressed(plain), status: http.StatusOK}, "", err
 }
@@ -126,6 +127,7 @@ type archiveAnswer struct {
 	about   subject
 	section string
 	window  analytics.Window
+	until   *analytics.Date
 }
 
 func always(archiveAnswer) bool { return true }
@@ -183,6 +185,9 @@ func (p *archivePage) values(own url.Values) url.Values {
 	if own.Has("path") || own.Has("agent") { // a history
 		v.Del("at")
 	}
+	if p.until != nil {
+		v.Set("to", p.until.String())
+	}
 	return v
 }
 
@@ -205,7 +210,8 @@ func history[H any](
 		Today: choice.Today}
 	all, err := read(o)
 	if (err != nil || first(all[0]).To > p.window.To) && p.address.pinned {
-		o.Until = &p.window.To
+		p.until = new(p.window.To) // a kept answer must not keep the page
+		o.Until = p.until
 		return read(o)
 	}
 	return all, err
