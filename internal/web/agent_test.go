@@ -165,6 +165,7 @@ func TestAgentPage(t *testing.T) {
 		{"/page?path=/docs/guides/&at=2026-10-13", 302, nil},
 		{"/page?path=/docs/guides/*&at=2026-10-13", 302, nil},
 		{"/page?project=prj_a", 200, []string{"Sections /docs/ 6 pages", "Pages 26 Oct – 1 Nov 2026, 8 pages"}},
+		{"/page?path=", 404, []string{"prj_a (empty path) has no reader in the last 26 week windows"}},
 		{"/page?path=/nothing/", 404, []string{"/nothing/ has no reader in the last 26 week windows"}},
 		{"/page?path=/docs/guides/start", 200, []string{"Readers of this page of prj_a All pages /docs/ guides/",
 			"Claude-User AI assistant 180"}},

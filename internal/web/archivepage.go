@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
@@ -142,7 +143,7 @@ func (p *archivePage) doubt(err error) error {
 	ofPath := p.address.page == atPages && unknown.Nearest == nil
 	if ofPath {
 		e.text = fmt.Sprintf("%s has no reader in the last %d %s windows of the archive. Paths are exact: "+
-			"/quickstart is not /quickstart/.", p.address.own.Get("path"), shownWindows(p.address.grid.Granularity),
+			"/quickstart is not /quickstart/.", format.Path(p.address.own.Get("path")), shownWindows(p.address.grid.Granularity),
 			p.address.grid.Granularity)
 	}
 	if unknown.Similar != "" {
