@@ -94,8 +94,11 @@ requests, can be.
 }
 
 func (a *Program) history(ctx context.Context, o historyOptions, report analytics.Report, name string) (err error) {
-	if o.last < 1 {
+	switch {
+	case o.last < 1:
 		return input.Usagef("--last %d: want 1 or more", o.last)
+	case o.agent != "" && (name != "" || o.by != ""), name != "" && o.by != "":
+		return input.Usagef("--agent, --source, --by: want one of the three")
 	}
 	if _, by := otherReports(); o.by != "" {
 		if report = by[o.by]; report == 0 || report.Shape().Site {
