@@ -85,9 +85,7 @@ requests, can be.
 	f.StringVar(&page, "page", "", "`path` of a page, as top has it (default: the site)")
 	f.StringVar(&o.agent, "agent", "", "`name` of an agent, as top --by agent has it")
 	name = nameFlags(cmd, "`name` of a %s, as top --by has it")
-	others, by := otherReports()
-	others = slices.DeleteFunc(others, func(name string) bool { return by[name].Shape().Site })
-	f.StringVar(&o.by, "by", "", "`report` other than visitors: "+strings.Join(others, ", "))
+	f.StringVar(&o.by, "by", "", "`report` other than visitors: "+strings.Join(reportsWithTotals(), ", "))
 	f.IntVar(&o.last, "last", 30, "how many windows to show")
 	f.StringVar(&o.since, "since", "", "the windows from this `day` on, YYYY-MM-DD")
 	return cmd
