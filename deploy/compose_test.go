@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
@@ -144,6 +145,20 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	testGrafana(t, p.Services["grafana"])
+	// A site of one's own has every report, and its pipeline exports them, here and on Kubernetes.
+	var names []string
+	for _, r := range analytics.Reports {
+		names = append(names, r.String())
+	}
+	all := strings.Join(names, ",")
+	if got := p.Services["docgauge-site"].Environment["DOCGAUGE_REPORTS"]; got == nil || *got != all {
+		t.Errorf("docgauge-site does not export %s", all)
+	}
+	for _, b := range blocksOf(t, "../docs/kubernetes.md") {
+		if b.mark == "values: site.yaml" && !strings.Contains(b.text, `DOCGAUGE_REPORTS: "`+all+`"`) {
+			t.Errorf("docs/kubernetes.md: the site does not export %s", all)
+		}
+	}
 }
 
 // tagged: an image has a tag, which is not latest.

@@ -37,7 +37,7 @@ var pipelineFamilies = []Metric{
 		"When an export run last ended, whatever its outcome,"+epoch,
 		func(s *view.Snapshot, emit emit) { emit.timestamp(s.LastCompletion) }),
 	define(groupPipeline, "windows_due", typeGauge, "project window report reason",
-		"Complete windows that are due, by report (visitors or agents) and reason."+cached,
+		"Complete windows that are due, by report and reason."+cached,
 		func(s *view.Snapshot, emit emit) {
 			for _, d := range s.Due {
 				emit(float64(d.Count), d.Project, string(d.Granularity), d.Report.String(), d.Reason)

@@ -58,7 +58,12 @@ func (a *Program) flagValues(cmd *cobra.Command, flag string) cobra.CompletionFu
 			return a.configuredWindows(), noFile
 		}
 	case "by":
-		return fixed("total", "human", "ai", string(query.ByChange))
+		others, _ := otherReports()
+		return fixed(map[string][]cobra.Completion{
+			"top":     append([]string{"total", "human", "ai", string(query.ByChange), byAgent}, others...),
+			"history": reportsWithTotals(),
+			"count":   {"page", "agent", "source", "user-agent", "day"},
+		}[cmd.Name()]...)
 	case "sink":
 		return fixed(slices.Sorted(slices.Values(config.SinkNames()))...)
 	case "scenario":

@@ -85,17 +85,18 @@ requests, can be.
 	f.StringVar(&page, "page", "", "`path` of a page, as top has it (default: the site)")
 	f.StringVar(&o.agent, "agent", "", "`name` of an agent, as top --by agent has it")
 	name = nameFlags(cmd, "`name` of a %s, as top --by has it")
-	others, by := otherReports()
-	others = slices.DeleteFunc(others, func(name string) bool { return by[name].Shape().Site })
-	f.StringVar(&o.by, "by", "", "`report` other than visitors: "+strings.Join(others, ", "))
+	f.StringVar(&o.by, "by", "", "`report` other than visitors: "+strings.Join(reportsWithTotals(), ", "))
 	f.IntVar(&o.last, "last", 30, "how many windows to show")
 	f.StringVar(&o.since, "since", "", "the windows from this `day` on, YYYY-MM-DD")
 	return cmd
 }
 
 func (a *Program) history(ctx context.Context, o historyOptions, report analytics.Report, name string) (err error) {
-	if o.last < 1 {
+	switch {
+	case o.last < 1:
 		return input.Usagef("--last %d: want 1 or more", o.last)
+	case o.agent != "" && (name != "" || o.by != ""), name != "" && o.by != "":
+		return input.Usagef("--agent, --source, --by: want one of the three")
 	}
 	if _, by := otherReports(); o.by != "" {
 		if report = by[o.by]; report == 0 || report.Shape().Site {

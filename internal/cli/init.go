@@ -106,6 +106,9 @@ func (a *Program) init(ctx context.Context, o setup.Options, in io.Reader) (err 
 	if o.IsSite() {
 		return site.Init(ctx, &a.Console, o, terminal)
 	}
+	if o.Site != (setup.SiteOptions{}) {
+		return input.Usagef("--site-hosts, --site-humans, --site-dir, --site-env-file: want --site-logs with them")
+	}
 	t := &trial{program: a, options: &o, terminal: terminal, works: map[string]bool{}}
 	defer func() { err = errors.Join(err, t.close()) }()
 	text, c, err := t.run(ctx)

@@ -80,10 +80,14 @@ a spreadsheet as text.
 			if (o.archive.print.CSV || o.archive.print.JSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt
 			}
+			report, name := name()
 			if o.by == byAgent || o.agent != "" || o.misses {
+				if name != "" {
+					return input.Usagef("--%s: want it without --by agent, --agent and --misses", report.Shape().Noun())
+				}
 				return a.topAgents(cmd.Context(), o, cmd.Flags().Changed("by"))
 			}
-			if report, name := name(); name != "" {
+			if name != "" {
 				return a.topOther(cmd.Context(), o, report, name, cmd.Flags().Changed("by"))
 			}
 			if _, by := otherReports(); by[o.by] != 0 {

@@ -34,6 +34,12 @@ func otherReports() (names []string, by map[string]analytics.Report) {
 	return names, by
 }
 
+// reportsWithTotals are the other reports that history shows without a name.
+func reportsWithTotals() []string {
+	names, by := otherReports()
+	return slices.DeleteFunc(names, func(name string) bool { return by[name].Shape().Site })
+}
+
 // nameFlags adds a flag for a name of each other report that has rows of the site. chosen returns the report whose flag
 // was given, and the name.
 func nameFlags(cmd *cobra.Command, about string) (chosen func() (analytics.Report, string)) {

@@ -156,7 +156,7 @@ func element(v reflect.Type) reflect.Type {
 }
 
 // needed are parameters without which a list is refused.
-var needed = map[string]string{"/api/v1/agent_history": "&agent=a"}
+var needed = map[string]string{"/api/v1/agent_history": "&agent=a", "/api/v1/sources_history": "&source=a"}
 
 // apiColumns are the columns of each table, as in "/api/v1/jobs state".
 func apiColumns(t *testing.T) map[string]bool {

@@ -4,10 +4,12 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -125,6 +127,10 @@ func (g Client) Pipe(ctx context.Context, out io.Writer, in io.Reader, args ...s
 		return nil
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	case errors.Is(err, fs.ErrNotExist): // it names the program, even if the directory is missing
+		if _, missing := os.Stat(cmp.Or(g.Dir, ".")); missing != nil {
+			err = missing
+		}
 	}
 	return Error{err, analytics.RedactUsers(strings.TrimSpace(messages.String())), command}
 }
@@ -170,7 +176,9 @@ type Error struct {
 	Message, command string
 }
 
-func (e Error) Error() string { return fmt.Sprintf("git %s: %v: %s", e.command, e.error, e.Message) }
+func (e Error) Error() string {
+	return strings.TrimSuffix(fmt.Sprintf("git %s: %v: %s", e.command, e.error, e.Message), ": ")
+}
 func (e Error) Unwrap() error { return e.error }
 
 // ExitCode returns the exit code git ended with, -1 if it did not get that far.

@@ -165,6 +165,7 @@ func TestAgentPage(t *testing.T) {
 		{"/page?path=/docs/guides/&at=2026-10-13", 302, nil},
 		{"/page?path=/docs/guides/*&at=2026-10-13", 302, nil},
 		{"/page?project=prj_a", 200, []string{"Sections /docs/ 6 pages", "Pages 26 Oct – 1 Nov 2026, 8 pages"}},
+		{"/page?path=", 404, []string{"prj_a (empty path) has no reader in the last 26 week windows"}},
 		{"/page?path=/nothing/", 404, []string{"/nothing/ has no reader in the last 26 week windows"}},
 		{"/page?path=/docs/guides/start", 200, []string{"Readers of this page of prj_a All pages /docs/ guides/",
 			"Claude-User AI assistant 180"}},
@@ -184,6 +185,22 @@ func TestAgentPage(t *testing.T) {
 		if want := "page?at=2026-10-18&project=prj_a&window=week&prefix=%2Fdocs%2Fguides%2F"; w.Code == http.StatusFound &&
 			w.Header().Get("Location") != want {
 			t.Errorf("%s leads to %s", tc.target, w.Header().Get("Location"))
+		}
+	}
+	// The links for machines of a window that is older than those of the newest lead to the windows that are shown.
+	sink, s = agentSite(t, 40)
+	for target, ends := range map[string]string{
+		"/agent?agent=Claude-User&at=2026-03-31": "2026-04-06", "/page?path=/docs/start&at=2026-03-31": "2026-04-06",
+		"/agent?agent=Claude-User&at=2026-09-30": "2026-11-02", "/page?path=/docs/start&at=2026-09-30": "2026-11-02",
+	} {
+		_, page := visit(t, pages[strings.Split(target, "?")[0]], target)
+		_, link, _ := strings.Cut(page, `For machines: <a href="`)
+		link, _, _ = strings.Cut(strings.ReplaceAll(link, "&amp;", "&"), `"`)
+		w := httptest.NewRecorder()
+		pages["/"+strings.Split(link, "?")[0]].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+link, nil))
+		lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
+		if last := strings.Split(lines[len(lines)-1], ","); len(last) < 4 || last[3] != ends {
+			t.Errorf("%s: %s ends with %q, want the week that ends before %s", target, link, last, ends)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -228,9 +227,12 @@ func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error
 	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == q.project }) {
 		return q, fmt.Errorf("project %.140q: not one of DOCGAUGE_PROJECTS", q.project)
 	}
-	if e.report == 0 && slices.Contains(e.parameters, "agent") && !slices.Contains(e.parameters, "list") &&
-		q.agents.Agent == "" {
-		return q, errors.New("agent: missing; " + apiRoot + "agents lists them")
+	noun, lists := "agent", "agents"
+	if e.report != 0 {
+		noun, lists = e.report.Shape().Noun(), e.report.String()
+	}
+	if slices.Contains(e.parameters, noun) && !slices.Contains(e.parameters, "offset") && q.values.Get(noun) == "" { // a history
+		return q, fmt.Errorf("%s: missing; %s%s lists them", noun, apiRoot, lists)
 	}
 	if !q.values.Has("format") {
 		q.csv = prefersCSV(r.Header)

@@ -179,6 +179,7 @@ func TestArchiveAgents(t *testing.T) {
 		"agents?list=misses&agent=GPTbot":       "404 agent \"GPTbot\" has no row in the week windows asked for; did you mean",
 		"agents?list=misses&agent=browser":      `{"agents":[]}`,
 		"agent_history?window=week":             "400 agent: missing; /api/v1/agents lists them",
+		"sources_history?window=week&path=/":    "400 source: missing; /api/v1/sources lists them",
 		"agent_history?window=week&agent=GPTBot&from=2026-10-01": `"agent":"GPTBot","class":"training","audience":` +
 			`"neither","path":"","state":"provisional","verified":false,"revision":1,"absent":false,"visitors":2,` +
 			`"requests":90,`,
@@ -192,6 +193,18 @@ func TestArchiveAgents(t *testing.T) {
 		if more := strings.Contains(parameters, "limit=1"); more != (w.Header().Get("Link") != "") {
 			t.Errorf("%s: Link %q", query, w.Header().Get("Link"))
 		}
+	}
+	// A kept answer has the redirects of the newest snapshot.
+	former := *s
+	former.Outcomes.Redirects = nil
+	now, sink := &former, &markedArchive{Sink: weeksOfAgents(t), mark: "1"}
+	site := &web.Site{Current: func() *view.Snapshot { return now }, Archive: func(ask func(sinks.Sink) error) error { return ask(sink) }}
+	handlers = site.Handlers()
+	for _, target := range []string{"", "/guides/a"} {
+		w := httptest.NewRecorder()
+		handlers["/api/v1/agents"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/agents?project=prj_a&list=misses&prefix=/g", nil))
+		wants(t, w.Body.String(), `"path":"/guide/a"`, `"redirect_target":"`+target+`"`)
+		now = s
 	}
 }
 

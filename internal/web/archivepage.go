@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
@@ -50,6 +51,7 @@ type archivePage struct {
 
 	address  *address
 	window   analytics.Window // that is shown
+	until    *analytics.Date  // the end of the windows that are shown; nil: the newest are
 	outcomes view.Outcomes
 }
 
@@ -83,9 +85,6 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 	if now := a.window(); now != nil {
 		choice.At = new(lastDay(now.Window))
 	}
-	list, own := about.machines(a.grid.Granularity)
-	p.JSON = "api/v1/" + list + "?" + p.values(own).Encode()
-	p.CSV = p.JSON + "&format=csv"
 	err = h.site.Archive.ask(r.Context(), func(ctx context.Context, from sinks.Sink) error {
 		in := pageInputs{analytics.DateOf(s.At), a.project, p.outcomes}
 		name := fmt.Sprintf("%s?%s %d", a.page, a.values().Encode(), versionOf(from, in))
@@ -100,9 +99,9 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 			if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
 				err = query.NoAnswerError(unknown)
 			}
-			return archiveAnswer{about, section, p.window}, err
+			return archiveAnswer{about, section, p.window, p.until}, err
 		})
-		about, section, p.window = said.about, said.section, said.window
+		about, section, p.window, p.until = said.about, said.section, said.window, said.until
 		return err
 	})
 	if err != nil {
@@ -117,6 +116,9 @@ func (h *archiveHandler) answer(r *http.Request) (_ rendered, section string, _ 
 	case *agentsNumbers:
 		p.Agents = about
 	}
+	list, own := about.machines(a.grid.Granularity)
+	p.JSON = "api/v1/" + list + "?" + p.values(own).Encode()
+	p.CSV = p.JSON + "&format=csv"
 	plain, err := pathKind().render("archivepage", p)
 	return rendered{plain: plain, gzip: compressed(plain), status: http.StatusOK}, "", err
 }
@@ -126,6 +128,7 @@ type archiveAnswer struct {
 	about   subject
 	section string
 	window  analytics.Window
+	until   *analytics.Date
 }
 
 func always(archiveAnswer) bool { return true }
@@ -140,7 +143,7 @@ func (p *archivePage) doubt(err error) error {
 	ofPath := p.address.page == atPages && unknown.Nearest == nil
 	if ofPath {
 		e.text = fmt.Sprintf("%s has no reader in the last %d %s windows of the archive. Paths are exact: "+
-			"/quickstart is not /quickstart/.", p.address.own.Get("path"), shownWindows(p.address.grid.Granularity),
+			"/quickstart is not /quickstart/.", format.Path(p.address.own.Get("path")), shownWindows(p.address.grid.Granularity),
 			p.address.grid.Granularity)
 	}
 	if unknown.Similar != "" {
@@ -183,6 +186,9 @@ func (p *archivePage) values(own url.Values) url.Values {
 	if own.Has("path") || own.Has("agent") { // a history
 		v.Del("at")
 	}
+	if p.until != nil {
+		v.Set("to", p.until.String())
+	}
 	return v
 }
 
@@ -205,7 +211,8 @@ func history[H any](
 		Today: choice.Today}
 	all, err := read(o)
 	if (err != nil || first(all[0]).To > p.window.To) && p.address.pinned {
-		o.Until = &p.window.To
+		p.until = new(p.window.To) // a kept answer must not keep the page
+		o.Until = p.until
 		return read(o)
 	}
 	return all, err

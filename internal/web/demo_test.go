@@ -52,7 +52,8 @@ func demoAgents() []view.RowsWindow {
 	for _, row := range []analytics.AgentRow{
 		{Agent: "browser", Class: "human", Audience: analytics.Human, Visitors: 12345, Requests: 43210},
 		{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 1203, Requests: 9871},
-		{Agent: "ChatGPT-User", Class: "answers", Audience: analytics.AI, Visitors: 41, Requests: 8123},
+		{Agent: "ChatGPT-User", Class: "answers", Audience: analytics.AI, Visitors: 41, Requests: 8123,
+			Markdown: 560, Bytes: 23e7},
 		{Agent: "unnamed", Class: "coding", Audience: analytics.AI, Visitors: 350, Requests: 1022},
 		{Agent: "<b>evil</b>\u202e", Class: "tool", Audience: "neither", Visitors: 3, Requests: 3},
 	} {

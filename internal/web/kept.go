@@ -34,7 +34,7 @@ type kept struct {
 	versions int
 }
 
-// pageInputs are the parts of a snapshot that a page of the archive shows.
+// pageInputs are the parts of a snapshot that a page or list of the archive shows.
 type pageInputs struct {
 	day      analytics.Date
 	project  view.Project

@@ -79,7 +79,8 @@ func (a Archive) each(
 	var none, absent error // of a project without an answer, of one that the archive lacks
 	err = a.ask(ctx, func(ctx context.Context, from sinks.Sink) (failed error) {
 		for _, p := range projects {
-			name := fmt.Sprintf("%s %s %s %s %s", q.list, p.ID, q.window, q.today, q.values.Encode())
+			version := versionOf(from, pageInputs{q.today, p, s.Outcomes.Of(p.ID)})
+			name := fmt.Sprintf("%s %s %s %s %d", q.list, p.ID, q.window, q.values.Encode(), version)
 			found, err := answer(ctx, from, name, func(l listed) bool { return len(l.rows) <= maxKeptRows },
 				func() (listed, error) {
 					return ask(ctx, from, query.Selection{Granularity: q.window, Projects: []string{p.ID}})

@@ -186,7 +186,8 @@ func TestBrowserReads(t *testing.T) {
 
 // TestBrowserOrders: every column orders a list, on the status page too, and says so.
 func TestBrowserOrders(t *testing.T) {
-	tab := openSite(t).open(t, "/status", engines.View{Width: 1400, Height: 900})
+	size := engines.View{Width: 1400, Height: 900}
+	tab := openSite(t).open(t, "/status", size)
 	const heads = `Array.from(` + list + `.querySelectorAll("thead button"))`
 	engines.EvalEqual(t, tab, []string{"Human", "AI", "Total", "Change"}, heads+`.map(b => b.textContent)`)
 	for i, name := range []string{"Human", "AI", "Total", "Change"} {
@@ -197,6 +198,29 @@ func TestBrowserOrders(t *testing.T) {
 			%s.querySelector("[aria-sort=descending]").textContent,
 		])(Array.from(%[1]s.querySelectorAll("tbody tr"), r => parseInt(r.cells[%d].textContent.replace(",", "")
 			.replace("−", "-").replace("new", r.cells[3].textContent.replace(",", "")))))`, list, i+1))
+	}
+	// A number with words beside it, and a day.
+	archive, err := web.ReadReport(t.Context(), weeksOfAgents(t), web.ReportOptions{Now: monday.Time(), Pages: 9, Missed: true})
+	must(t, err)
+	missed := openReport(t, engines.RunChromium(t), archive, size)
+	must(t, missed.Eval(t.Context(), `Array.from(document.querySelectorAll(".pages tbody tr")).at(-1).cells[2].textContent =
+		"2026-10-05"`, nil))
+	for _, tc := range []struct {
+		tab          *engines.Tab
+		column, want string
+	}{
+		{openStatus(t, engines.RunChromium(t), demoSnapshot(), size), "Requests",
+			"3, 1,022, 8,123 560 as Markdown, 230 MB, 9,871"},
+		{missed, "First day", "2026-10-05, 2026-10-19"},
+	} {
+		head := fmt.Sprintf(`Array.from(document.querySelectorAll(".pages thead th")).findLast(
+			h => h.checkVisibility() && h.textContent === %q)`, tc.column)
+		for range 2 { // the largest first, then the smallest
+			engines.Click(t, tc.tab, head+".firstChild")
+		}
+		engines.EvalEqual(t, tc.tab, tc.want, `(head => Array.from(head.closest("table").querySelector("tbody").rows,
+			r => r.cells[head.cellIndex].textContent).join(", "))(`+head+`)`)
+		engines.EvalEqual(t, tc.tab, "uppercase", `getComputedStyle(`+head+`.firstChild, "::first-letter").textTransform`)
 	}
 }
 

@@ -108,6 +108,7 @@ func (a commands) unknown(ctx context.Context, o agentsOptions, paths []string, 
 	if err != nil {
 		return err
 	}
+	c.SiteProjects = "" // what is unknown is so in every project
 	rules, err := count.ParseRules(ruleSettings(c), a.Now)
 	if err != nil {
 		return input.Usage(err)

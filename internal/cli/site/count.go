@@ -155,6 +155,9 @@ func (a commands) count(ctx context.Context, o countOptions, paths []string, std
 	// What stays has no pointers, so that collecting often costs little and saves a quarter of the memory.
 	defer tuneCollector()()
 	r, err := rules.Count(ctx, paths, options)
+	if _, ok := errors.AsType[count.ProjectError](err); ok {
+		return input.Usage(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -479,12 +479,8 @@ func (a commands) write(
 			return err
 		}
 	}
-	var reports []string
-	for _, r := range analytics.Reports {
-		reports = append(reports, r.String())
-	}
 	o.BaseURL, o.Projects = apiURL(c), project
-	o.More = [][2]string{{"DOCGAUGE_REPORTS", strings.Join(reports, ",")}, {"DOCGAUGE_BUDGET", "0"},
+	o.More = [][2]string{{"DOCGAUGE_REPORTS", allReports()}, {"DOCGAUGE_BUDGET", "0"},
 		{"DOCGAUGE_SINCE", since.String()}}
 	text, err := o.Text()
 	if err != nil {

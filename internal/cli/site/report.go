@@ -75,6 +75,9 @@ To keep counting, docgauge init makes a site of the same logs.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.serve && (cmd.Flags().Changed("output") || cmd.Flags().Changed("title")) {
+				return input.Usagef("--output, --title: not with --serve, which writes no file")
+			}
 			return a.report(cmd.Context(), o, args, cmd.InOrStdin())
 		},
 	}
@@ -126,6 +129,9 @@ func (a commands) report(ctx context.Context, o reportOptions, paths []string, s
 		names = map[string]string{kept.Projects[0]: name}
 	}
 	r := web.Report{}
+	if o.serve && len(shown.all) == 0 {
+		return fmt.Errorf("%s: there is nothing to show; `docgauge site count` says what the lines are", originOf(kept))
+	}
 	if len(shown.all) > 0 {
 		// As of the end of the logs: no later window is missing.
 		r, err = web.ReadReport(ctx, shown, web.ReportOptions{Now: shown.end.Time(), Names: names,

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -278,6 +279,18 @@ func TestReportServe(t *testing.T) {
 		_ = r.Body.Close()
 		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("%s: %s, %v, without %q:\n%s", address, r.Status, err, want, body)
+		}
+		if address != "/status" {
+			continue
+		}
+		for _, link := range regexp.MustCompile(`href="([a-z][^":]*)"`).FindAllStringSubmatch(string(body), -1) {
+			r, err := http.Get(url + "/" + html.UnescapeString(link[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _ = r.Body.Close(); r.StatusCode != http.StatusOK {
+				t.Errorf("%s links to %s: %s", address, link[1], r.Status)
+			}
 		}
 	}
 	stop()

@@ -3,7 +3,6 @@ package count
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -122,6 +121,11 @@ type SourceReaders struct {
 	Requests int    `json:"requests"`
 }
 
+// ProjectError is a mistake in Options.Project.
+type ProjectError string
+
+func (e ProjectError) Error() string { return string(e) }
+
 // Count counts the readers in logs: files, plain or compressed, the files of a directory, or - for Options.Stdin. A file
 // without a line of a known format is left out with a warning, unless all are. It keeps nothing. Memory grows with readers
 // and pages, not with lines.
@@ -129,9 +133,9 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	all := r.Projects(nil)
 	switch {
 	case o.Project == "" && len(all) > 1:
-		return nil, errors.New("DOCGAUGE_SITE_PROJECTS names several projects: name one with --project")
+		return nil, ProjectError("DOCGAUGE_SITE_PROJECTS names several projects: name one with --project")
 	case o.Project != "" && !slices.Contains(all, o.Project):
-		return nil, fmt.Errorf("--project: DOCGAUGE_SITE_PROJECTS has no %.80q", o.Project)
+		return nil, ProjectError(fmt.Sprintf("--project: DOCGAUGE_SITE_PROJECTS has no %.80q", o.Project))
 	}
 	c := r.newCounting(o)
 	c.project = int32(max(slices.Index(all, o.Project), 0))

@@ -30,9 +30,9 @@ function order(list, column, direction) {
   if (at < 0) return;
   for (const h of heads) h.removeAttribute("aria-sort");
   heads[at].setAttribute("aria-sort", direction);
-  const number = row => {
-    const cell = row.cells[at];
-    return Number(cell?.dataset.value ?? cell?.textContent.replaceAll(",", ""));
+  const number = row => { // of a day, 20261109; words may follow
+    const cell = row.cells[at], n = parseFloat(cell?.dataset.value ?? cell?.textContent.replace(/[,-]/g, ""));
+    return Number.isNaN(n) ? -Infinity : n;
   };
   const body = list.querySelector("tbody"), sign = direction === "ascending" ? 1 : -1;
   body.append(...Array.from(body.rows).sort((a, b) => sign * (number(a) - number(b))));
