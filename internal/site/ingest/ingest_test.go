@@ -152,7 +152,7 @@ func TestHostileBodies(t *testing.T) {
 		{"a long line at the end", "x\n" + long, "", 413},
 		{"deep arrays", deep("[", maxDepth+1), "", 400},
 		{"deep objects", deep(`{"a":`, maxDepth), "", 400},
-		{"deep in an array", "[" + deep("[", maxDepth+1) + "}]", "", 400},
+		{"deep in an array", "[" + deep("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + "}]", "", 400},
 		{"a million brackets", deep("[", 1<<19), "", 400},
 		{"brackets in a text", `{"a":"` + strings.Repeat("[", 1000) + `"}`, "", 200},
 		{"brackets after a quoted quote", `{"a":"\"` + strings.Repeat("[", 1000) + `"}`, "", 200},
