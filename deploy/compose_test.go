@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
@@ -146,11 +146,7 @@ func TestCompose(t *testing.T) {
 	}
 	testGrafana(t, p.Services["grafana"])
 	// A site of one's own has every report, and its pipeline exports them, here and on Kubernetes.
-	var names []string
-	for _, r := range analytics.Reports {
-		names = append(names, r.String())
-	}
-	all := strings.Join(names, ",")
+	all := strings.Join(config.ReportNames(), ",")
 	if got := p.Services["docgauge-site"].Environment["DOCGAUGE_REPORTS"]; got == nil || *got != all {
 		t.Errorf("docgauge-site does not export %s", all)
 	}

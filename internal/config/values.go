@@ -172,14 +172,15 @@ func (r *Reports) Decode(s string) error {
 	}
 	if !slices.Contains(out, analytics.VisitorsReport) {
 		return fmt.Errorf("%.40q: visitors is always exported: want visitors, or visitors and any of %s", s,
-			strings.Join(reportNames()[1:], ", "))
+			strings.Join(ReportNames()[1:], ", "))
 	}
 	slices.Sort(out)
 	*r = out
 	return nil
 }
 
-func reportNames() (names []string) {
+// ReportNames are the names of all reports, visitors first.
+func ReportNames() (names []string) {
 	for _, r := range analytics.Reports {
 		names = append(names, r.String())
 	}

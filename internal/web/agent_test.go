@@ -187,7 +187,7 @@ func TestAgentPage(t *testing.T) {
 			t.Errorf("%s leads to %s", tc.target, w.Header().Get("Location"))
 		}
 	}
-	// The links for machines of a window that is older than those of the newest lead to the windows that are shown.
+	// A page of an old window links to the JSON of that window, not of the newest.
 	sink, s = agentSite(t, 40)
 	for target, ends := range map[string]string{
 		"/agent?agent=Claude-User&at=2026-03-31": "2026-04-06", "/page?path=/docs/start&at=2026-03-31": "2026-04-06",

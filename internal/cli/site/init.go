@@ -480,7 +480,7 @@ func (a commands) write(
 		}
 	}
 	o.BaseURL, o.Projects = apiURL(c), project
-	o.More = [][2]string{{"DOCGAUGE_REPORTS", allReports()}, {"DOCGAUGE_BUDGET", "0"},
+	o.More = [][2]string{{"DOCGAUGE_REPORTS", strings.Join(config.ReportNames(), ",")}, {"DOCGAUGE_BUDGET", "0"},
 		{"DOCGAUGE_SINCE", since.String()}}
 	text, err := o.Text()
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/cli/console"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
@@ -107,17 +106,8 @@ func (a commands) keysAdd(ctx context.Context, project, scope, source string) (e
 	}
 	a.Note("key %s, scope %s. The settings of docgauge export:\n"+
 		"  DOCGAUGE_BASE_URL=%s\n  DOCGAUGE_PROJECTS=%s\n  %s=(the key)\n  DOCGAUGE_REPORTS=%s\n  DOCGAUGE_BUDGET=0",
-		key.ID, scope, apiURL(c), project, variable, allReports())
+		key.ID, scope, apiURL(c), project, variable, strings.Join(config.ReportNames(), ","))
 	return nil
-}
-
-// allReports is DOCGAUGE_REPORTS of an export from a site, which has every report.
-func allReports() string {
-	var all []string
-	for _, r := range analytics.Reports {
-		all = append(all, r.String())
-	}
-	return strings.Join(all, ",")
 }
 
 // attach opens the directory of a site, also before the first site serve.

@@ -220,7 +220,7 @@ func (r *Rules) Repeated(
 			return nil
 		}
 		defer c.Free()
-		rest := logs.ErrWait
+		rest := logs.ErrSkip
 		if logs.IsArchive(c.Name) && unpacked < unpackedSize {
 			rest, unpacked = nil, unpacked+int64(len(c.Text))
 		}
@@ -245,25 +245,9 @@ func (r *Rules) Repeated(
 	}
 	unreadable = logs.SourceErrors{}
 	for i, err := range failed {
-		unreadable[numbers[i]] = withoutWaits(err)
+		unreadable[numbers[i]] = err
 	}
 	return found.Findings(), unreadable, nil
-}
-
-// withoutWaits returns the errors in a joined error that are no [logs.ErrWait]; nil without any.
-func withoutWaits(err error) error {
-	joined, isJoined := err.(interface{ Unwrap() []error })
-	switch {
-	case !isJoined && errors.Is(err, logs.ErrWait):
-		return nil
-	case !isJoined:
-		return err
-	}
-	var others []error
-	for _, one := range joined.Unwrap() {
-		others = append(others, withoutWaits(one))
-	}
-	return errors.Join(others...)
 }
 
 // endOf returns the whole lines at the end of a file, nothing of an archive.

@@ -70,6 +70,7 @@ func (p *poll) bucket(source int, where string, b *bucket) error {
 			}
 			err = p.archive(k, io.NewSectionReader(file, 0, file.Size()), file.Size(), p.now())
 			switch {
+			case errors.Is(err, ErrSkip):
 			case errors.Is(err, ErrWait):
 				problems = append(problems, err)
 			case err != nil && !errors.Is(err, errStopped):

@@ -318,7 +318,7 @@ func (p *poll) run() {
 // problem keeps an error of a source.
 func (p *poll) problem(source int, err error) {
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, ErrSkip):
 		return
 	case errors.Is(err, errChanged):
 		p.behind[source] = true
@@ -370,6 +370,9 @@ func (p *poll) give(k *known, c Chunk) error {
 // ErrWait is an error of the function that gets the chunks if it cannot take the lines of a file yet: the poll continues
 // with the other files, and the next poll gives the same lines again.
 var ErrWait = errors.New("the log waits")
+
+// ErrSkip is ErrWait for a file whose lines are not wanted: that it waits is no error of its source.
+var ErrSkip = fmt.Errorf("%w: it is skipped", ErrWait)
 
 // errStopped: poll.stopped says why.
 var errStopped = errors.New("stopped")

@@ -692,12 +692,12 @@ func TestForget(t *testing.T) {
 			w.now = w.now.Add(time.Hour - time.Minute)
 		}
 		if len(w.positions) != 2 {
-			t.Errorf("%d positions, of which one is of a file that is gone for less than a day", len(w.positions))
+			t.Errorf("%d positions: a file that is gone is forgotten before a day is over", len(w.positions))
 		}
 	}
 	w.restart()
 	if w.want("", ""); len(w.positions) != 1 {
-		t.Errorf("%d positions, of which one is of a file that is gone for a day", len(w.positions))
+		t.Errorf("%d positions: a file that is gone is not forgotten after a day", len(w.positions))
 	}
 	w.check(os.Rename(w.path("a.log"), w.path("away")))
 	for _, step := range [][2]string{{"part", ""}, {"", ""}, {"", "no such log"}, {"", "no such log"}} {
