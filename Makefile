@@ -23,8 +23,8 @@ BINARY      := bin/docgauge
 # The docgauge that tests and the workshop run, without a version.
 TEST_BINARY := bin/docgauge-test
 DEMO_BINARY := $(BINARY)
-# Many tests wait, for engines or for time: three packages, and beside them two under the race detector, keep two
-# cores busy. `make lint` vets everything, and nobody debugs these binaries, which link faster without symbols.
+# Many tests wait, for engines or for time: four packages, or three and beside them two under the race detector, keep
+# two cores busy. `make lint` vets everything, and nobody debugs these binaries, which link faster without symbols.
 GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -vet=off -ldflags=-s -timeout 40m
 # The slowest packages come first, so that none of them runs alone at the end.
 SLOWEST     := ./internal/cli ./sinks/clickhouse ./internal/site/runner ./internal/dev/stack ./internal/dev/warehouse \
@@ -84,7 +84,7 @@ $(MAKE) --no-print-directory engines
 $(MAKE) --no-print-directory $(TEST_BINARY)
 endef
 define QUICK
-$(GOTEST) -short -p 3 $$($(GO) list $(SLOWEST) ./...)
+$(GOTEST) -short -p 4 $$($(GO) list $(SLOWEST) ./...)
 endef
 define UNRACED
 $(GOTEST) -p 2 -run '$(UNRACEDRUNS)|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestAvailableIs|TestClockMatrix' $(UNRACEDTOO) &

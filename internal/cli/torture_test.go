@@ -41,7 +41,11 @@ var tortureKills = flag.Int("torture", 12, "how often TestTorture kills the real
 // clocks are wrong; then one run must finish the work: every window of both reports exactly once, each
 // row equal to the service's.
 func TestTorture(t *testing.T) {
-	torture(t, *tortureKills, warehouses(t))
+	kills := *tortureKills
+	if testing.Short() {
+		kills /= 3
+	}
+	torture(t, kills, warehouses(t))
 }
 
 // TestTortureBucket is TestTorture for tables of Delta Lake in a bucket.
