@@ -54,8 +54,8 @@ type pass struct {
 	unrendered map[string]error
 	// raced are prompts, by id, that an operator changed while they were to be sent.
 	raced map[string]bool
-	// forbidden has why the service refused a create or a message with 403, by the number of the job.
-	forbidden map[int64]error
+	// forbidden has the creates and messages that the service refused with 403, by the number of the job.
+	forbidden map[int64]outcome
 	// answered: the service answered a read.
 	answered bool
 	// links are the links of pull requests in the spelling of the journal, by key; nil until
@@ -121,7 +121,7 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil //nolint:nilerr // a stop is not an error
+	return p.judgeForbidden(context.WithoutCancel(ctx))
 }
 
 // reload reads the journal again, even after the end of ctx.

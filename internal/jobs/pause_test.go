@@ -194,23 +194,54 @@ func TestOnUnknownResubmitOfAMessage(t *testing.T) {
 	}
 }
 
+// TestKeyChangesMeanwhile: a key that changes while it is being refused, and ends the pass as a reload does, holds
+// nothing up.
+func TestKeyChangesMeanwhile(t *testing.T) {
+	for _, status := range []int{401, 403} {
+		w := newWorld(t, ids...)
+		key := "first"
+		w.opt.KeyMark = func() string { return key }
+		w.opt.RefuseKey = func(bool) { t.Error("the new key counts as refused") }
+		if err := w.process(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, reload := context.WithCancel(w.Context())
+		w.service.down = func(string, string) error {
+			key = "second"
+			reload()
+			return answer(status)
+		}
+		if _, err := w.queue.pass(ctx, w.found()); err != nil {
+			t.Fatal(err)
+		}
+		w.calls(callCreate, 1)
+		w.paused(journal.PausedUnauthorized)
+		w.service.down, w.queue = nil, nil
+		w.after(time.Second)
+		w.paused("")
+		w.has("f", journal.Active)
+	}
+}
+
 // TestUnauthorized: nothing is sent until the key changes, over restarts; reads continue, and the
 // prompt is not used up.
 func TestUnauthorized(t *testing.T) {
 	for _, status := range []int{401, 403} {
 		w := newWorld(t, ids...)
+		w.prompt(prompts.Prompt{ID: "z", Project: "prj_b"})
 		key := "first"
 		w.opt.KeyMark = func() string { return key }
 		w.service.down = always(answer(status), callCreate)
 		w.passes()
 		w.events("paused")
 		w.waitsFor("a", whyPaused, journal.Pending, fmt.Sprint(status))
+		w.waitsFor("z", whyPaused, journal.Pending)
 		w.service.down = nil
 		w.queue = nil
 		for range 3 {
 			w.after(10 * time.Hour)
 		}
-		w.calls(callCreate, 1)
+		w.calls(callCreate, 1+(status-401)/2) // 403 may be of the project: the other one is tried
 		w.paused(journal.PausedUnauthorized)
 		key = "second"
 		w.after(time.Second)

@@ -27,7 +27,7 @@ const (
 // poll reads the jobs that are due, and enters the results.
 func (p *pass) poll(ctx context.Context) error {
 	var refused error
-	polled, isKey := false, false
+	polled, isKey, mark := false, false, p.q.opt.KeyMark()
 	for _, job := range p.state.jobs {
 		if job.State != journal.Active || p.readsLater(job) {
 			continue
@@ -57,8 +57,9 @@ func (p *pass) poll(ctx context.Context) error {
 	}
 	// A service that answers the reads of other projects refuses only the project of this one (403).
 	if queue := p.state.queue; refused != nil && (isKey || !p.answered) && queue.Paused == "" {
-		queue.KeyMark = p.q.opt.KeyMark()
-		p.q.opt.RefuseKey(false)
+		if queue.KeyMark = mark; mark == p.q.opt.KeyMark() {
+			p.q.opt.RefuseKey(false)
+		}
 		change := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(refused))
 		if _, err := p.apply(ctx, change); err != nil {
 			return err

@@ -30,7 +30,7 @@ func (p *pass) submit(ctx context.Context) error {
 			return err
 		}
 		if !sent {
-			return p.judgeForbidden(ctx)
+			break
 		}
 	}
 	return nil
@@ -38,17 +38,20 @@ func (p *pass) submit(ctx context.Context) error {
 
 // judgeForbidden decides, once nothing more can be sent, what the service refused with 403. It is a project, which
 // waits by itself, if the service has accepted a create or a message with the same key. Otherwise it is the key:
-// then the queue pauses, and the jobs wait for nothing else.
+// then the queue pauses, and the jobs wait for nothing else. A pass that a reload ends decides it too: the next one
+// may have another key.
 func (p *pass) judgeForbidden(ctx context.Context) error {
-	queue, mark := p.state.queue, p.q.opt.KeyMark()
-	if p.forbidden == nil || queue.Paused != "" || queue.KeyMark == mark && mark != "" {
+	queue := p.state.queue
+	if p.forbidden == nil || queue.Paused != "" {
 		return nil
 	}
 	var changes []journal.Change
 	var cause error
 	for _, job := range p.state.jobs {
-		if err := p.forbidden[job.Seq]; err != nil && p.state.blocks(job) {
-			cause = err
+		o := p.forbidden[job.Seq]
+		accepted := o.keyMark == p.state.queue.KeyMark && o.keyMark != ""
+		if o.err != nil && !accepted && p.state.blocks(job) {
+			cause, queue.KeyMark = o.err, o.keyMark
 			job.Next, job.Blocked, job.Refusals = time.Time{}, time.Time{}, 0
 			changes = append(changes, journal.Change{Job: job, From: job.State})
 		}
@@ -56,8 +59,9 @@ func (p *pass) judgeForbidden(ctx context.Context) error {
 	if cause == nil {
 		return nil
 	}
-	queue.KeyMark = mark
-	p.q.opt.RefuseKey(true)
+	if queue.KeyMark == p.q.opt.KeyMark() {
+		p.q.opt.RefuseKey(true)
+	}
 	pause := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(cause))
 	return p.applyAndReload(ctx, append(changes, pause)...)
 }
@@ -239,9 +243,9 @@ func (p *pass) send(
 	}
 	if judge(o.err) == forbidden {
 		if p.forbidden == nil {
-			p.forbidden = map[int64]error{}
+			p.forbidden = map[int64]outcome{}
 		}
-		p.forbidden[job.Seq] = o.err
+		p.forbidden[job.Seq] = o
 	}
 	if err = q.Flush(ctx); err != nil {
 		log.Error("outcome not entered: docgauge must keep running until the journal can be written",
