@@ -338,14 +338,14 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		w.watch(limited, r.options.MaxDisk, cmd.Process.Pid, stop)
+		w.watch(limited, r.options.MaxDisk, cmd.Process.Pid, r.options.Jail != nil, stop)
 	}()
 	err = cmd.Wait()
 	_ = killGroup() // processes that it left running must not keep writing
 	cause := context.Cause(limited)
 	stop(nil)
 	<-watched
-	if err := w.exceeds(r.options.MaxDisk, 0); err != nil { // it may have ended right after it wrote
+	if err := w.exceeds(r.options.MaxDisk, 0, 0); err != nil { // it may have ended right after it wrote
 		cause = err
 	}
 	_ = shown.flush() // out takes everything
