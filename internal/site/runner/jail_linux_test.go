@@ -149,20 +149,20 @@ func init() { //nolint:gochecknoinits // it runs before the tests would
 }
 
 // TestJailedCalls: system calls that no namespace confines do not reach the kernel, no file of /proc and /dev
-// that is the machine's can be written or changed, nothing of the jail is in a command line or left open, and there are
-// no cores.
+// that is the machine's can be written or changed, nothing of the jail is in a command line or left open, there are
+// no cores, and the jail is the first to end where memory ends.
 func TestJailedCalls(t *testing.T) {
 	self, err := os.Executable()
 	check(t, err)
 	r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Jail: newJail(t, JailOptions{
 		Tools: []string{filepath.Dir(self)}, Hosts: []string{"example.com"}}),
-		Command: "bash -c 'exec -a docgauge-calls " + self + "'; grep core /proc/self/limits; cat /proc/*/cmdline /proc/keys | tr '\\0' ' '; " +
+		Command: "bash -c 'exec -a docgauge-calls " + self + "'; grep core /proc/self/limits; echo oom $(cat /proc/self/oom_score_adj); cat /proc/*/cmdline /proc/keys | tr '\\0' ' '; " +
 			"ls /proc/self/fd"})
 	result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 	out := result.Output
 	if err != nil || strings.Contains(out, "opened for writing") ||
 		strings.Count(out, "reached the kernel: false") != 5 || strings.Count(out, ": <nil>") != 3 ||
-		strings.Contains(out, r.dir) || strings.Contains(out, "keyring") || !strings.Contains(out, "shows its files: 1 <nil> <nil>") ||
+		strings.Contains(out, r.dir) || strings.Contains(out, "keyring") || !strings.Contains(out, "shows its files: 1 <nil> <nil>") || !strings.Contains(out, "oom 1000") ||
 		!regexp.MustCompile(`core file size +[01] +[01] `).MatchString(out) || !strings.HasSuffix(out, "0\n1\n2\n3\n") {
 		t.Errorf("%v, output %s", err, out)
 	}

@@ -77,6 +77,8 @@ func reap(most, files, program string, args []string) int {
 		fmt.Fprintln(os.Stderr, "cannot limit the size of the command's files:", err)
 		return 126
 	}
+	// Where memory ends, the command ends, not docgauge or another service.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	// A core has the agent's variables. With this size there is none, also where the kernel pipes them to a program.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if err := closeInherited(); err != nil {
