@@ -47,15 +47,17 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 		result.Report = &Report{Cost: new(0.0), Tokens: new(int64(0)), Session: t.Session}
 	}
 	c, tip, err := r.begin(ctx, t)
-	result.Change = c
+	// Without a change of the agent's, the result stays as it was.
+	if result.Change = c; err == nil {
+		c, err = r.refresh(ctx, t, c)
+	}
 	if err != nil {
+		if mayPass(err) {
+			result.Retries = maxRetries
+		}
 		return result, err
 	}
 	defer func() { err = errors.Join(err, w.clear()) }()
-	// Without a change of the agent's, the result stays as it was.
-	if c, err = r.refresh(ctx, t, c); err != nil {
-		return result, err
-	}
 	start := c.Head // what the agent's files begin at
 	if err := r.layOut(ctx, w, c.Branch, start); err != nil {
 		return result, err
