@@ -305,6 +305,13 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	}
 }
 
+// TestReftable: a repository whose branches are no files has nothing to sweep. There, refs/heads is a file.
+func TestReftable(t *testing.T) {
+	heads := filepath.Join(t.TempDir(), "heads")
+	write(t, heads, "this repository uses the reftable format\n")
+	check(t, (&Repo{}).sweep(filepath.Join(heads, "docgauge")))
+}
+
 // TestSlowRemote: jobs are accepted while a fetch waits for an answer.
 func TestSlowRemote(t *testing.T) {
 	asked, answered := make(chan struct{}, 1), make(chan struct{})
