@@ -328,6 +328,6 @@ func (s sampleNumbers) Outcomes(_ context.Context, project string) (view.Outcome
 			Before: 100, Actual: 130, Expected: 100, Change: .3, Low: .2, High: .4,
 		})
 	}
-	summary := view.OutcomeSummary{Project: project, Merges: 1, Comparisons: maxPages, More: maxPages, ByChance: 5}
+	summary := view.OutcomeSummary{Project: project, Merges: 1, Comparisons: maxPages, More: maxPages, ByChance: .05}
 	return view.Outcomes{Summaries: []view.OutcomeSummary{summary}, Merges: []view.Outcome{o}}, nil
 }
