@@ -107,6 +107,10 @@ func TestAddresses(t *testing.T) {
 	if code, body := visit(t, pages["/jobs"], "/jobs?project=nobody"); code != http.StatusNotFound {
 		t.Errorf("jobs of nobody: %d %s", code, seen(body))
 	}
+	for _, path := range []string{"/jobs", "/report"} {
+		_, body := visit(t, pages[path], path)
+		wants(t, seen(body), "begun, 6 ended, of the newest job of each prompt, until 30 days after its end")
+	}
 }
 
 // TestWindows: every window that was read has a page, which reads it and the one that it is compared with from the
