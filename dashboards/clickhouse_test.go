@@ -170,6 +170,8 @@ func fill(t *testing.T, sink sinks.Sink) {
 	commit("other", "week", day(16), day(23), 1, analytics.Totals{Human: 900, AI: 1, Total: 900},
 		row("/other", 1, 1, 1), row("/up", 900, 1, 900))
 	commit("docs", "7d", day(16), day(23), 1, analytics.Totals{Human: 900, AI: 1, Total: 900}, row("/up", 900, 1, 900))
+	commit("docs", "day", day(12), day(13), 1, analytics.Totals{Human: 16, AI: 6, Total: 20}, row("/", 16, 6, 20))
+	commit("docs", "day", day(18), day(19), 1, analytics.Totals{Human: 4, AI: 1, Total: 5}, row("/", 4, 1, 5))
 	commit("docs", "day", day(19), day(20), 1, analytics.Totals{Human: 8, AI: 4, Total: 11}, row("/", 8, 4, 11))
 	commit("docs", "month", analytics.NewDate(2026, 10, 1), day(1), 1,
 		analytics.Totals{Human: 300, AI: 90, Total: 350}, row("/", 300, 90, 350))
@@ -235,6 +237,7 @@ func testAnswers(t *testing.T, w warehouse) {
 
 	earlier := with("after", "2026-11-09")
 	expect(t, w, "Falling pages", earlier, "/old | 12 | 5 | -7 | -0.5833333333333334")
+	expect(t, w, "Falling pages", with("granularity", "day"), "/ | 20 | 11 | -9 | -0.45")
 	twoWeeks := with("before", "2026-11-02")
 	expect(t, w, "Pages that vanished", twoWeeks, "/old | 12 | 12 | 0")
 	expect(t, w, "Pages that appeared", with("granularity", "month"))

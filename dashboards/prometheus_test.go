@@ -42,7 +42,7 @@ func TestPromQL(t *testing.T) {
 // labelValues are the values of labels. The value of pr_link depends on the prompt. Any other label without an entry
 // has one value.
 var labelValues = map[string][]string{
-	"project": {"prj_a", "prj_b"}, "window": {"day", "week", "month"}, "audience": {"human", "ai"},
+	"project": {"prj_a", "prj_b"}, "window": {"day", "week", "month", "28d"}, "audience": {"human", "ai"},
 	"agent": {"browser", "Claude-User", "curl"}, "class": {"answers"}, "report": {"visitors", "agents"},
 	"path": {"/", "/guide"}, "kind": {"moved", "repeated"}, "bound": {"low", "estimate", "high"},
 	"verdict": {"more readers", "fewer readers", "no clear change"}, "final": {"true"},
@@ -166,6 +166,8 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 		{"AI share of the day", "A", "project", "prj_a", 33. / 101},
 		{"Top pages of the $window", "A", "path", "/guide", 24},
 		{"Pages of the $window", "D", "path", "/guide", 5. / 24},
+		{"How fresh the windows are", "C", "window", "week", 1},
+		{"How fresh the windows are", "C", "window", "28d", 1. / 24},
 		{"Queue", "A", "", "", 1},
 		{"Waiting", "A", "", "", 3},
 		{"Ended with a pull request", "A", "", "", 4. / 5},
@@ -183,11 +185,11 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 		{"Readers after a merge", "D", "verdict", "fewer readers", 9},
 		{"Budget in use", "A", "budget", "analytics", 1 - 17./90},
 		{"Agent requests left", "A", "budget", "agent:prj_a", 88},
-		{"Windows due", "A", "", "", 48},
+		{"Windows due", "A", "", "", 64},
 		{"Is all well?", "A", "", "", 1},
 		{"Is all well?", "B", "", "", 0},
-		{"Due windows by reason", "A", "reason", "missing", 48},
-		{"Windows of agents that are due", "A", "project", "prj_a", 12},
+		{"Due windows by reason", "A", "reason", "missing", 64},
+		{"Windows of agents that are due", "A", "project", "prj_a", 16},
 		{"Assistants with most readers", "A", "agent", "Claude-User", 12},
 		{"Agents of the $window", "C", "agent", "curl", 3},
 		{"Windows set aside by reason", "A", "reason", "repeats", 6},

@@ -168,8 +168,8 @@ var jobFamilies = []Metric{
 		"How many of these comparisons would have the verdict more or fewer readers if no merge had an effect."+cached,
 		ofSummaries(func(s view.OutcomeSummary, emit emit) { emit(s.ByChance) })),
 	define(groupJobs, "agent_outcome_mean_change_ratio", typeGauge, "project bound",
-		"Mean change of the daily readers of a page after a merge, over the comparisons with a verdict: 0.06 is 6 % "+
-			"more; by bound: estimate, or low and high of its 90 % interval. Absent with fewer than 3 dates of "+
+		"Mean change of the daily readers of a page after a merge, over the corrected comparisons with a verdict: "+
+			"0.06 is 6 % more; by bound: estimate, or low and high of its 90 % interval. Absent with fewer than 3 dates of "+
 			"merges."+cached,
 		ofSummaries(func(s view.OutcomeSummary, emit emit) {
 			if s.Mean != nil {

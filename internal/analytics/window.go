@@ -64,6 +64,14 @@ func (g Granularity) RollingDays() int {
 	return n
 }
 
+// Names reports whether a day names w: a rolling window by its last day, any other by each of its days.
+func (g Granularity) Names(w Window, day Date) bool {
+	if g.RollingDays() > 0 {
+		return w.To == day+1
+	}
+	return w.From <= day && day < w.To
+}
+
 // Earlier returns the nth window of g before w: each ends where the next begins, so
 // they share no day, even if windows roll.
 func (g Granularity) Earlier(w Window, n int) Window {

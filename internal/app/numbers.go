@@ -52,8 +52,10 @@ func (n numbers) Windows(
 		return out, err
 	case prompts.Misses:
 		ranking.List = query.Misses
-		if now.TotalsOnly() {
-			return out, fmt.Errorf("%w: only the totals of %s were read", prompts.ErrNoNumbers, now.Key)
+		for _, e := range []state.Entry{now, former} {
+			if e.TotalsOnly() {
+				return out, fmt.Errorf("%w: only the totals of %s were read", prompts.ErrNoNumbers, e.Key)
+			}
 		}
 	}
 	if ranking, err = ranking.Complete(); err != nil {

@@ -63,7 +63,7 @@ func coverageTable(w render.Wording, all []view.Grid) *render.Table {
 		cells := []string{render.Granularity(c.Report, c.Granularity), "-", "-", "-", "-", "-"}
 		if n := c.Newest; n != nil {
 			pages := "-"
-			if !n.TotalsOnly() {
+			if !n.TotalsOnly() && !c.Report.Shape().Site { // whose rows are several to a page
 				pages = format.Commas(n.Rows)
 			}
 			cells[1], cells[5] = w.Days(n.Key), pages

@@ -74,6 +74,12 @@ func Clean(dir string) []string {
 		Variables...)
 }
 
+// TrustOwners writes a configuration for git with Clean, and returns the variable that names it: it may read the
+// directories of other users that docgauge's settings name. The user's safe.directory does not reach it.
+func TrustOwners(name string) (variable string, err error) {
+	return "GIT_CONFIG_GLOBAL=" + name, os.WriteFile(name, []byte("[safe]\n\tdirectory = *\n"), 0o600)
+}
+
 // Environment returns the variables of this process with one of the names.
 func Environment(names ...[]string) []string {
 	wanted := slices.Concat(names...)

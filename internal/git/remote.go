@@ -14,7 +14,7 @@ import (
 // Remote reaches a remote of the repository of Client. An agent can write the configuration and the hooks of the
 // repository and of the user. Git would run the programs they name (pushurl, insteadOf, sshCommand, helpers), or ask
 // their proxies, with the token in its environment. So git reaches the remote from a repository made for one call
-// below Temp: it has no configuration, hooks or attributes, only the objects of the other one.
+// below Temp: it has no configuration but TrustOwners, no hooks or attributes, only the objects of the other one.
 type Remote struct {
 	Client Client
 	Temp   string // directory
@@ -41,7 +41,11 @@ func (r Remote) At(ctx context.Context, ref, commit string, do func(Client) erro
 		return err
 	}
 	g := Client{Program: r.Client.Program, Dir: r.Client.Dir, Env: Environment(Ordinary, network), Lock: r.Client.Lock}
-	g = g.With(Clean(clean)...).With("GIT_ALLOW_PROTOCOL=https:http:ssh:file")
+	trust, err := TrustOwners(filepath.Join(clean, "trust"))
+	if err != nil {
+		return err
+	}
+	g = g.With(Clean(clean)...).With("GIT_ALLOW_PROTOCOL=https:http:ssh:file", trust)
 	if _, err := g.Run(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format); err != nil {
 		return err
 	}

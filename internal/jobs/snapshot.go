@@ -114,16 +114,24 @@ func waiting(planned []Planned) (out []view.Job) {
 	return out
 }
 
-// newestJobs returns the newest job of each prompt unless it ended long ago, newest first.
+// newestJobs returns the newest job of each prompt unless it ended long ago, newest first. The bound leaves out ended
+// ones.
 func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) (out []view.Job) {
-	var recent []journal.Job
+	var atWork, ended []journal.Job
 	for _, j := range journal.Newest(all) {
-		if !j.State.Ended() || now.Sub(j.Ended) < shownAfterEnd {
-			recent = append(recent, j)
+		if !j.State.Ended() {
+			atWork = append(atWork, j)
+		} else if now.Sub(j.Ended) < shownAfterEnd {
+			ended = append(ended, j)
 		}
 	}
-	slices.SortFunc(recent, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
-	for _, j := range recent[:min(len(recent), maxShown)] {
+	newest := func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) }
+	slices.SortFunc(atWork, newest)
+	slices.SortFunc(ended, newest)
+	recent := slices.Concat(atWork, ended)
+	recent = recent[:min(len(recent), maxShown)]
+	slices.SortFunc(recent, newest)
+	for _, j := range recent {
 		out = append(out, view.NewJob(j, pulls, now))
 	}
 	return out

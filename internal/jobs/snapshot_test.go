@@ -58,6 +58,18 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// TestNewestJobs: a job at work is shown however many later ones have ended.
+func TestNewestJobs(t *testing.T) {
+	all := []journal.Job{{Seq: 1, Prompt: "stalled", State: journal.Active}}
+	for i := range int64(maxShown + 9) {
+		all = append(all, journal.Job{Seq: i + 2, Prompt: fmt.Sprint(i), State: journal.Completed, Ended: start})
+	}
+	got := newestJobs(all, nil, start)
+	if n := len(got); n != maxShown || got[0].Seq != maxShown+10 || got[n-1].Prompt != "stalled" {
+		t.Errorf("%d jobs, from %+v to %+v", n, got[0], got[n-1])
+	}
+}
+
 // TestReviews: the counts of pull requests are derived from what is known of them; a closed one
 // counts once it stays closed, and one that was never read is unknown.
 func TestReviews(t *testing.T) {

@@ -437,8 +437,9 @@ func TestJudge(t *testing.T) {
 				clear++
 			}
 		}
-		if clear != tc.want {
-			t.Errorf("P of %v: %d clear, want %d", tc.p, clear, tc.want)
+		chance := summarize([]view.Outcome{{Effects: effects, Final: true}})[0].ByChance
+		if clear != tc.want || chance != level {
+			t.Errorf("P of %v: %d clear, want %d, and %v by chance", tc.p, clear, tc.want, chance)
 		}
 	}
 }

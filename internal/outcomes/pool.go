@@ -13,7 +13,7 @@ import (
 // cost, by project.
 func summarize(all []view.Outcome) []view.OutcomeSummary {
 	byProject := map[string]*view.OutcomeSummary{}
-	pooled, effects := map[string][]pooledChange{}, map[string]int{}
+	pooled, effects, families := map[string][]pooledChange{}, map[string]int{}, map[string]int{}
 	for _, o := range all {
 		s := byProject[o.Project]
 		if s == nil {
@@ -25,7 +25,7 @@ func summarize(all []view.Outcome) []view.OutcomeSummary {
 			s.Cost = s.Cost.Plus(o.Cost)
 		}
 		effects[o.Project] += len(o.Effects)
-		judged := false
+		judged := map[analytics.Audience]bool{}
 		for _, e := range o.Effects {
 			switch e.Verdict {
 			case view.NotEnoughData:
@@ -39,14 +39,15 @@ func summarize(all []view.Outcome) []view.OutcomeSummary {
 			case view.FewerReaders:
 				s.Fewer++
 			}
-			judged = true
+			judged[e.Audience] = true
 			s.Comparisons++
 			if e.Corrected {
 				pooled[o.Project] = append(pooled[o.Project], pooledChange{o.Date(), math.Log1p(e.Change),
 					(math.Log1p(e.High) - math.Log1p(e.Low)) / (2 * math.Sqrt2 * math.Erfinv(1-outside))})
 			}
 		}
-		if judged {
+		families[o.Project] += len(judged)
+		if len(judged) > 0 {
 			s.Merges++
 		}
 	}
@@ -55,7 +56,7 @@ func summarize(all []view.Outcome) []view.OutcomeSummary {
 		if known, _ := s.Cost.Totals(); len(known) == 0 && effects[project] == 0 {
 			continue
 		}
-		s.ByChance = level * float64(s.Comparisons)
+		s.ByChance = level * float64(families[project]) // judge bounds the effects of a merge and audience together
 		s.Mean = meanChange(pooled[project])
 		out = append(out, *s)
 	}

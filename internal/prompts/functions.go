@@ -24,9 +24,8 @@ var ErrNoNumbers = errors.New("no numbers")
 
 // Numbers are the numbers of a project for its templates.
 type Numbers interface {
-	// Windows returns what is asked for of the newest settled window of a granularity, and of the window that
-	// ends where that one begins (for a rolling granularity, not the window that ended a day earlier). If one of
-	// the two is missing, the error is ErrNoNumbers with the reason.
+	// Windows returns what is asked for of the newest settled window of a granularity, and of the window of
+	// [analytics.Granularity.ComparedWith]. If one of the two is missing, the error is ErrNoNumbers with the reason.
 	Windows(ctx context.Context, project string, g analytics.Granularity, of Content) (Adjacent, error)
 	// Outcomes returns the outcomes of the merged pull requests.
 	Outcomes(ctx context.Context, project string) (view.Outcomes, error)
@@ -43,7 +42,7 @@ const (
 	Misses Content = "misses" // the paths that agents missed, by that report
 )
 
-// Adjacent is the content of two adjacent windows. Rows are in any order. Agents and Misses belong to Window, most
+// Adjacent is the content of two windows that are compared. Rows are in any order. Agents and Misses belong to Window, most
 // readers or requests first; one without a Previous had none in FormerWindow.
 type Adjacent struct {
 	Window, FormerWindow analytics.Window
@@ -271,7 +270,7 @@ func checkCount(function string, n int, things string) error {
 }
 
 // read returns the content of two windows of a granularity, which it reads once. It refuses numbers that do not
-// fit the prompt: of windows that are not adjacent, are long past, or differ from those whose
+// fit the prompt: of windows that are not compared with each other, are long past, or differ from those whose
 // numbers the prompt already has.
 func (r *renderer) read(granularity string, content Content) (Adjacent, error) {
 	g, err := analytics.ParseGranularity(granularity)
@@ -296,8 +295,8 @@ func (r *renderer) read(granularity string, content Content) (Adjacent, error) {
 	window, former := numbers.Window, numbers.FormerWindow
 	switch today, seen := analytics.DateOf(r.now), r.windows[series]; {
 	case err != nil:
-	case former.To != window.From || former.Days() < 1 || window.Days() < 1:
-		err = fmt.Errorf("%w: the settled window %s does not follow on %s", ErrNoNumbers, window, former)
+	case former.To != g.ComparedWith(window).To || former.Days() < 1 || window.Days() < 1:
+		err = fmt.Errorf("%w: the settled window %s is not compared with %s", ErrNoNumbers, window, former)
 	case today > window.To+analytics.Date(2*window.Days()+7):
 		err = fmt.Errorf("%w: the newest settled window is %s, and it is %s: is anything exported?",
 			ErrNoNumbers, window, today)

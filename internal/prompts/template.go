@@ -295,10 +295,9 @@ func (c *checker) variable(n parse.Node, name string) {
 type sampleNumbers struct{ end analytics.Date }
 
 func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granularity, _ Content) (Adjacent, error) {
-	days := max(7, analytics.Date(g.RollingDays()))
+	w := analytics.Window{From: s.end - max(7, analytics.Date(g.RollingDays())), To: s.end}
 	a := Adjacent{
-		Window:       analytics.Window{From: s.end - days, To: s.end},
-		FormerWindow: analytics.Window{From: s.end - 2*days, To: s.end - days},
+		Window: w, FormerWindow: g.ComparedWith(w),
 		Totals:       analytics.Totals{Human: 900, AI: 200, Total: 1000},
 		FormerTotals: analytics.Totals{Human: 800, AI: 100, Total: 850},
 	}
@@ -328,6 +327,6 @@ func (s sampleNumbers) Outcomes(_ context.Context, project string) (view.Outcome
 			Before: 100, Actual: 130, Expected: 100, Change: .3, Low: .2, High: .4,
 		})
 	}
-	summary := view.OutcomeSummary{Project: project, Merges: 1, Comparisons: maxPages, More: maxPages, ByChance: 5}
+	summary := view.OutcomeSummary{Project: project, Merges: 1, Comparisons: maxPages, More: maxPages, ByChance: .05}
 	return view.Outcomes{Summaries: []view.OutcomeSummary{summary}, Merges: []view.Outcome{o}}, nil
 }

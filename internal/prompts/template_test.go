@@ -205,7 +205,7 @@ func TestRenderWaits(t *testing.T) {
 			ofWeek + "no numbers\nonly one window is settled", true},
 		{"unreadable", func(n *fixed) { n.err = broken }, ofWeek + "disk on fire", false},
 		{"a window between them", func(n *fixed) { n.site.FormerWindow.To-- },
-			ofWeek + "no numbers: the settled window [2025-12-29,2026-01-05) does not follow on " +
+			ofWeek + "no numbers: the settled window [2025-12-29,2026-01-05) is not compared with " +
 				"[2025-12-22,2025-12-28)", true},
 		{"an old window", func(n *fixed) {
 			n.site.Window = analytics.Window{From: week.From - 21, To: week.To - 22}
@@ -233,6 +233,15 @@ func TestRenderWaits(t *testing.T) {
 	for days, want := range map[int]string{0: "some", 21: "some", 22: "none"} {
 		if got, err := Render(t.Context(), p, sampleTime.AddDate(0, 0, days), late); err != nil || got.Text != want {
 			t.Errorf("%d days later: %q, %v", days, got.Text, err)
+		}
+	}
+	for g, days := range map[analytics.Granularity]analytics.Date{analytics.Day: 1, analytics.Month: 31, "28d": 28} {
+		n := numbers()
+		n.site.Window = analytics.Window{From: analytics.NewDate(2026, 1, 1) - days, To: analytics.NewDate(2026, 1, 1)}
+		n.site.FormerWindow = g.ComparedWith(n.site.Window)
+		p.Body = fmt.Sprintf("[[ (site_visitors %q).change ]]", g)
+		if got, err := Render(t.Context(), p, sampleTime, n); err != nil || got.Text != "-50" {
+			t.Errorf("%s: %q, %v", g, got.Text, err)
 		}
 	}
 	late.err = broken

@@ -122,7 +122,7 @@ func (r AgentRanking) Complete() (AgentRanking, error) {
 type AgentsReport struct {
 	RowsReading
 	ProjectName string `json:"project_name,omitempty"`
-	// Previous is the window to compare with; null where the archive lacks it.
+	// Previous is as in [RowsReport].
 	Previous *RowsReading `json:"previous"`
 	AgentRanking
 	// People are the people of the site or of the page; absent of other lists than their agents, and where the service

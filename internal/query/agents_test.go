@@ -276,6 +276,17 @@ func TestAgentHistory(t *testing.T) {
 			t.Errorf("%s on %q:\n%s, want\n%s", c.agent, c.page, got, c.want)
 		}
 	}
+	// Of the window before the newest only the totals are known: its agents, not what they read or missed.
+	for compared, r := range map[bool][]query.AgentRanking{
+		true: {{N: 1}}, false: {{Agent: "GPTBot", N: 1}, {List: query.Misses, N: 1}},
+	} {
+		for _, r := range r {
+			all, err := query.Agents(t.Context(), s, query.Choice{Selection: query.Selection{Granularity: "2d"}}, r)
+			if err != nil || (all[0].Previous != nil) != compared {
+				t.Errorf("%+v: %+v, %v", r, all, err)
+			}
+		}
+	}
 }
 
 // TestRowsOfName: a name without a row below a prefix, or beyond the end of its list, has an empty list.

@@ -95,7 +95,7 @@ func rowsReading(rev analytics.Revision) RowsReading {
 type RowsReport struct {
 	RowsReading
 	ProjectName string `json:"project_name,omitempty"`
-	// Previous is the window to compare with; null where the archive lacks it.
+	// Previous is the window to compare with; null where the archive lacks it, or the pages that are listed.
 	Previous *RowsReading `json:"previous"`
 	RowRanking
 	// Totals are the counts of the site, by name; absent where rows of the site have them.
@@ -293,16 +293,12 @@ func compare(
 	if !r.Report.Shape().Site {
 		c.Totals = later.Totals.ByName()
 	}
-	if earlier == nil {
+	if earlier == nil || earlier.TotalsOnly() && !r.OfSite() {
 		return c, nil
 	}
-	if r.OfSite() || !earlier.TotalsOnly() {
-		if c.before, _, err = c.read(ctx, from, earlier); err != nil {
-			return c, err
-		}
-	}
+	c.before, _, err = c.read(ctx, from, earlier)
 	c.Previous = new(rowsReading(*earlier))
-	return c, nil
+	return c, err
 }
 
 // readBeside reads what the rows are shown with, if the archive has that report of the window.

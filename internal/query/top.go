@@ -228,13 +228,14 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 func (o Choice) choose(
 	ctx context.Context, from sinks.Sink, s series, totals bool,
 ) (now analytics.Revision, previous, newer *analytics.Revision, err error) {
+	g := o.Selection.Granularity
 	asked := func(w analytics.Window, _ reading) bool {
-		return (o.At == nil || o.names(w, *o.At)) && (o.Since == nil || w.From >= *o.Since) &&
+		return (o.At == nil || g.Names(w, *o.At)) && (o.Since == nil || w.From >= *o.Since) &&
 			(o.Until == nil || w.To <= *o.Until)
 	}
 	last, ok := s.newest(asked)
 	if !ok && (o.Since != nil || o.Until != nil) {
-		return now, nil, nil, s.lacksDates(o.Selection.Granularity, o.Since, o.Until)
+		return now, nil, nil, s.lacksDates(g, o.Since, o.Until)
 	}
 	if !ok {
 		return now, nil, nil, o.lacksDay(s, *o.At)
@@ -249,9 +250,9 @@ func (o Choice) choose(
 	if rev := s.windows[last].rev; w != last {
 		newer = &rev
 	}
-	former, compared := s.endingAt(o.Selection.Granularity.ComparedWith(w).To)
+	former, compared := s.endingAt(g.ComparedWith(w).To)
 	if o.With != nil {
-		former, compared = s.newest(func(w analytics.Window, _ reading) bool { return o.names(w, *o.With) })
+		former, compared = s.newest(func(w analytics.Window, _ reading) bool { return g.Names(w, *o.With) })
 		switch {
 		case !compared:
 			return now, nil, newer, o.lacksDay(s, *o.With)
@@ -286,14 +287,6 @@ func (r Ranking) pages(all []analytics.Change, compared bool) []RankedPage {
 		out = append(out, p)
 	}
 	return out
-}
-
-// names reports whether a day names a window.
-func (o Choice) names(w analytics.Window, day analytics.Date) bool {
-	if o.Selection.Granularity.RollingDays() > 0 {
-		return w.To == day+1
-	}
-	return w.From <= day && day < w.To
 }
 
 // lacksDay is the error of a day that no window contains.

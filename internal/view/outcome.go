@@ -111,7 +111,7 @@ type Outcome struct {
 type OutcomeSummary struct {
 	Project string `json:"project"`
 	// Merges and Comparisons have a verdict: More and Fewer of the comparisons are clear. ByChance
-	// is how many of them would be clear if no merge had an effect.
+	// is how many of them would be clear if no merge had an effect: one in twenty merges, for each audience.
 	Merges      int     `json:"merges"`
 	Comparisons int     `json:"comparisons"`
 	More        int     `json:"more"`

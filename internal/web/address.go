@@ -145,7 +145,7 @@ func (a *address) chooseWindow(q question) error {
 		return nil
 	}
 	a.cell = slices.IndexFunc(a.grid.Cells, func(c view.Cell) bool {
-		return c.Revision != nil && names(a.grid.Granularity, c.Window, *q.at)
+		return c.Revision != nil && a.grid.Granularity.Names(c.Window, *q.at)
 	})
 	if a.cell < 0 {
 		return a.lacks(*q.at, q.today)
@@ -175,19 +175,11 @@ func length(g analytics.Granularity) int {
 	return cmp.Or(g.RollingDays(), days[g])
 }
 
-// names reports whether a day names a window: a rolling one by its last day, any other by each of its days.
-func names(g analytics.Granularity, w analytics.Window, day analytics.Date) bool {
-	if g.RollingDays() > 0 {
-		return w.To == day+1
-	}
-	return w.From <= day && day < w.To
-}
-
 // lacks is the error that no window of a day was read. It names the nearest one that was.
 func (a *address) lacks(day, today analytics.Date) error {
 	g := a.grid.Granularity
 	e := addressError{code: http.StatusNotFound, text: fmt.Sprintf("No %s with %s has been read.", spanName(g), day)}
-	if w, open := schedule.Open(g, today); open && names(g, w, day) {
+	if w, open := schedule.Open(g, today); open && g.Names(w, day) {
 		e.text = view.Days(g, w) + " is not over yet."
 	}
 	near := -1
@@ -267,7 +259,7 @@ func (a *address) toKind(g analytics.Granularity) string {
 	}
 	if a.pinned {
 		b.cell = slices.IndexFunc(b.grid.Cells, func(c view.Cell) bool {
-			return c.Revision != nil && names(g, c.Window, lastDay(a.window().Window))
+			return c.Revision != nil && g.Names(c.Window, lastDay(a.window().Window))
 		})
 		b.pinned = b.cell >= 0
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -106,6 +107,10 @@ func TestAddresses(t *testing.T) {
 	}
 	if code, body := visit(t, pages["/jobs"], "/jobs?project=nobody"); code != http.StatusNotFound {
 		t.Errorf("jobs of nobody: %d %s", code, seen(body))
+	}
+	for _, path := range []string{"/jobs", "/report"} {
+		_, body := visit(t, pages[path], path)
+		wants(t, seen(body), "begun, 6 ended, of the newest job of each prompt, until 30 days after its end")
 	}
 }
 
@@ -231,6 +236,25 @@ func TestPages(t *testing.T) {
 		}
 		if len(body) > 1<<20 {
 			t.Errorf("%s: %d bytes", tc.query, len(body))
+		}
+	}
+	// A bar is as long as the number by which the list is ordered, if it is ordered by one.
+	row := regexp.MustCompile(`<rect width="(\d+)" height="1"/></svg></th><td>([\d,]+)</td><td>([\d,]+)</td>`)
+	for by, column := range map[string]int{"human": 2, "ai": 3, "change": 0} {
+		_, body := visit(t, pages["/page"], "/page?by="+by)
+		all := row.FindAllStringSubmatch(body, -1)
+		number := func(text string) int {
+			n, err := strconv.Atoi(strings.ReplaceAll(text, ",", ""))
+			must(t, err)
+			return n
+		}
+		if (len(all) == 0) != (column == 0) {
+			t.Errorf("by %s: %d bars", by, len(all))
+		}
+		for _, r := range all {
+			if column > 0 && number(r[1]) != number(r[column])*100/number(all[0][column]) {
+				t.Errorf("by %s: %v, the first %v", by, r, all[0])
+			}
 		}
 	}
 }

@@ -30,6 +30,9 @@ func TestBrowserLayout(t *testing.T) {
 		t.Run(name, func(t *testing.T) { // it closes the tab
 			tab := open(t)
 			engines.Legible(t, tab, name)
+			engines.EvalNone(t, tab, name+": a list wider than its place", `Array.from(document.querySelectorAll(".pages"))
+				.filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth && !e.textContent.includes("1,000,000,000"))
+				.map(e => e.textContent)`)
 			engines.EvalNone(t, tab, name+": an axis beside its chart", `Array.from(document.querySelectorAll(".plot"))
 				.filter(e => e.checkVisibility()).filter(e => {
 					const [axis, frame] = [".dates", ".frame"].map(q => e.querySelector(q).getBoundingClientRect());
@@ -51,6 +54,7 @@ func TestBrowserLayout(t *testing.T) {
 		"light":      {Width: 1440, Height: 900},
 		"dark":       {Width: 1200, Height: 900, Scheme: "dark"},
 		"tablet":     {Width: 820, Height: 1100},
+		"wide-phone": {Width: 484, Height: 900},
 		"phone-dark": {Width: 390, Height: 844, Scale: 2, Scheme: "dark"},
 		"phone":      {Width: 360, Height: 740, Scale: 2},
 		"narrow":     {Width: 320, Height: 640},

@@ -95,7 +95,11 @@ func lastRead(g view.Grid) *analytics.Revision {
 
 // compare adds the change since an older reading, if there is one.
 func (c *card) compare(before *analytics.Revision, name string) {
-	if before == nil || before.Totals.Total <= 0 {
+	if before == nil {
+		return
+	}
+	if before.Totals.Total <= 0 {
+		c.Alone = "No readers to compare with: " + name + " had none"
 		return
 	}
 	if !before.Comparable(*c.Grid.Newest) {

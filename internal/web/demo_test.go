@@ -54,7 +54,8 @@ func demoAgents() []view.RowsWindow {
 		{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 1203, Requests: 9871},
 		{Agent: "ChatGPT-User", Class: "answers", Audience: analytics.AI, Visitors: 41, Requests: 8123,
 			Markdown: 560, Bytes: 23e7},
-		{Agent: "unnamed", Class: "coding", Audience: analytics.AI, Visitors: 350, Requests: 1022},
+		{Agent: "unnamed", Class: "coding", Audience: analytics.AI, Visitors: 350, Requests: 1204519, Markdown: 1204519,
+			Bytes: 163e8},
 		{Agent: "<b>evil</b>\u202e", Class: "tool", Audience: "neither", Visitors: 3, Requests: 3},
 	} {
 		w.Rows = append(w.Rows, analytics.RecordOf(row))

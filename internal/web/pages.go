@@ -140,7 +140,8 @@ func (p *pagesPage) read(ctx context.Context, from sinks.Sink, a *address, q que
 	}
 	top := all[0]
 	compared := top.Changes != nil
-	l := &pageList{ID: "l", Title: "Pages", Project: a.project.ID, Columns: readColumns(compared), Bars: true,
+	l := &pageList{ID: "l", Title: "Pages", Project: a.project.ID, Columns: readColumns(compared),
+		Bars:   q.ranking.By != query.ByChange,
 		Sorted: slices.Index([]analytics.Audience{analytics.Human, analytics.AI, analytics.Everyone}, q.ranking.By)}
 	if q.ranking.List != query.MostRead {
 		l.Sorted, l.Rising, l.Bars = len(l.Columns)-1, q.ranking.List == query.Falling, false

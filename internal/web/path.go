@@ -186,12 +186,7 @@ func (n *pathNumbers) addMerges(all view.Outcomes) {
 			n.Unjudged = append(n.Unjudged, o)
 		}
 		for i, w := range n.Windows {
-			d := o.Date()
-			marks := w.From <= d && d < w.To
-			if n.Granularity.RollingDays() > 0 { // they overlap: the one that the day ends
-				marks = d == w.To-1
-			}
-			if !o.At.IsZero() && marks {
+			if !o.At.IsZero() && n.Granularity.Names(w.Window, o.Date()) {
 				n.Windows[i].Merged = append(n.Windows[i].Merged, o.Merge)
 				fmt.Fprintf(&mark, "M%d 0V%d", i*columnWidth+columnWidth/2, chartHeight)
 			}

@@ -210,7 +210,7 @@ func TestBrowserOrders(t *testing.T) {
 		column, want string
 	}{
 		{openStatus(t, engines.RunChromium(t), demoSnapshot(), size), "Requests",
-			"3, 1,022, 8,123 560 as Markdown, 230 MB, 9,871"},
+			"3, 8,123 560 as Markdown, 230 MB, 9,871, 1,204,519 1,204,519 as Markdown, 16.3 GB"},
 		{missed, "First day", "2026-10-05, 2026-10-19"},
 	} {
 		head := fmt.Sprintf(`Array.from(document.querySelectorAll(".pages thead th")).findLast(

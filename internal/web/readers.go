@@ -96,7 +96,7 @@ func starting(version, page string) (rendered, error) {
 // has the pages that were read for the snapshot.
 func (v siteValues) report(a *address, all, live bool) Report {
 	s, p := v.snapshot, a.project
-	r := Report{Made: s.At, Against: a.against, Pages: map[analytics.Key]*Pages{}, live: live}
+	r := Report{Made: s.At, Against: a.against, Pages: map[analytics.Key]*Pages{}, live: live, recent: true}
 	if !all {
 		r.around, r.rest = &a.grid, a.rest()
 		p.Grids = []view.Grid{a.grid}

@@ -41,6 +41,8 @@ type Report struct {
 	// archive.
 	Findings []string
 	Origin   string
+	// recent: of the jobs of State there is the newest of each prompt, until 30 days after its end.
+	recent bool
 	// live: it is a page of a server, which has the numbers of each page of the documentation, and of this one anew.
 	live bool
 	// around is the grid of the only granularity, with the windows after the newest one of Projects; nil: there are none.
@@ -371,6 +373,9 @@ func (p *reportPage) addQueue() {
 		}
 	}
 	text := format.Plural(begun, "job") + " begun, " + format.Commas(ended) + " ended"
+	if p.recent {
+		text += ", of the newest job of each prompt, until 30 days after its end"
+	}
 	p.Queue = &reportQueue{jobTable: jobTableOf(*q, text, p.names(), p.Made, maxReportJobs)}
 	for _, result := range view.Results {
 		if n := counts[result]; n > 0 {

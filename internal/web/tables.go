@@ -27,7 +27,7 @@ type pageList struct {
 	Rising      bool
 	Rows        []analytics.Change
 	First       int  // rows that are shown unfolded
-	Bars        bool // how large each page is, beside the first
+	Bars        bool // how large each page is, beside the first, in the column by which it is ordered
 }
 
 // pageColumn is a number of each page; nil: the change of its visitors.
@@ -69,9 +69,10 @@ func (l pageList) sort(column int) string {
 	return "descending"
 }
 
-// bar is the share of a page in the most read one, of 100.
+// bar is the share of a page in the first one, of 100.
 func (l pageList) bar(c analytics.Change) int64 {
-	return min(c.After.Total*100/max(l.Rows[0].After.Total, 1), 100)
+	of := l.Columns[l.Sorted].Of
+	return of(c) * 100 / max(of(l.Rows[0]), 1)
 }
 
 // listed says of which days the pages are, and of how many they are the most read.

@@ -50,10 +50,10 @@ func (w Wording) Compared(k analytics.Key, state string, former *analytics.Key) 
 	return text
 }
 
-// NothingToCompare says that the archive lacks the window that one is compared with.
+// NothingToCompare says that the archive lacks the window that one is compared with, or its pages.
 func (w Wording) NothingToCompare(k analytics.Key) string {
 	k.Window = k.Granularity.ComparedWith(k.Window)
-	return "The archive lacks " + w.Days(k) + ": there is nothing to compare with."
+	return "The archive lacks the rows of " + w.Days(k) + ": there is nothing to compare with."
 }
 
 // OtherMode says that the window that one is compared with counts people by another mode.

@@ -164,7 +164,7 @@ func printPart(out io.Writer, name, text string) {
 // shownText is what an agent wrote, without what a terminal would obey.
 func shownText(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 			return unicode.ReplacementChar
 		}
 		return r

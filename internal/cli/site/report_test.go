@@ -298,3 +298,15 @@ func TestReportServe(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestShownText: a terminal obeys nothing that an agent wrote, and shows it in the order in which it is.
+func TestShownText(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\tb\nc\u200d é": "a\tb\nc\u200d é", "\x1b[2J\a\u009b": "\ufffd[2J\ufffd\ufffd",
+		"if admin \u202e} \u2066// ": "if admin \ufffd} \ufffd// ",
+	} {
+		if got := shownText(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -99,7 +99,7 @@ func (a commands) readSettings(c config.Config) (s settings, err error) {
 }
 
 func jobSettings(c config.Config) serve.JobSettings {
-	return serve.JobSettings{Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
+	return serve.JobSettings{Dir: c.SiteDir, Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
 		Variables: c.AgentVariables, Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, URL: c.SiteAgentURL,
 		CA: c.SiteAgentCA, Allow: c.SiteAgentAllow, Refuse: c.SiteAgentRefuse, Check: c.SiteCheckCommand,
 		CheckTries: int(c.SiteCheckTries), Jail: c.SiteJail, CodeHost: c.SiteCodeHost, CodeHostURL: c.SiteCodeHostURL,

@@ -32,7 +32,7 @@ func Outcomes(project string) view.Outcomes {
 	cost := func(amount float64, unknown int) view.Cost {
 		return view.Cost{Reported: []view.Amount{{Amount: amount, Unit: "USD"}}, Jobs: 1 + unknown, Unknown: unknown}
 	}
-	summary := view.OutcomeSummary{Project: project, Merges: 12, Comparisons: 31, More: 4, Fewer: 1, ByChance: 1.55,
+	summary := view.OutcomeSummary{Project: project, Merges: 12, Comparisons: 31, More: 4, Fewer: 1, ByChance: 1.2,
 		TooEarly: 1, NotEnoughData: 5, Merged: 14, Cost: cost(23.8, 0),
 		Mean: &view.MeanChange{Change: .06, Low: .02, High: .1, Comparisons: 28, Dates: 10}}
 	return view.Outcomes{Summaries: []view.OutcomeSummary{summary}, Merges: []view.Outcome{

@@ -26,25 +26,32 @@ var errDisk = errors.New("was killed: DOCGAUGE_SITE_JOB_DISK limits the files of
 const leastFile = 4 << 10
 
 // watch stops a command whose workplace is larger than most, with what its processes, pid and those below, keep open.
-func (w *workplace) watch(ctx context.Context, most int64, pid int, stop context.CancelCauseFunc) {
-	pause := diskEvery
+func (w *workplace) watch(ctx context.Context, most int64, pid int, jailed bool, stop context.CancelCauseFunc) {
+	pause, free := diskEvery, int64(0)
+	if jailed { // outside, some agents hide their memory, and with it their files, for good reasons
+		free = freeBytes(w.dir)
+	}
 	for clock.Sleep(ctx, pause) == nil {
 		began := time.Now()
-		if err := w.exceeds(most, pid); err != nil {
+		if err := w.exceeds(most, pid, free); err != nil {
 			stop(err)
 		}
 		pause = max(diskEvery, 20*time.Since(began)) // many files are no reason to keep a core busy
 	}
 }
 
-// exceeds returns an error if a workplace is larger than most, or cannot be counted; pid is 0 without processes.
-func (w *workplace) exceeds(most int64, pid int) error {
+// exceeds returns an error if a workplace is larger than most, or cannot be counted; pid is 0 without processes. What
+// these hide is taken for all that the disk has lost since so many bytes were free.
+func (w *workplace) exceeds(most int64, pid int, free int64) error {
 	n, err := w.size(".")
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("left a directory that cannot be counted (%w) and %w", failed.Err, errDisk)
 	}
 	if pid > 0 {
-		n += deletedFiles(pid, w.dir)
+		deleted, hidden := deletedFiles(pid, w.dir)
+		if n += deleted; hidden {
+			n = max(n, free-freeBytes(w.dir))
+		}
 	}
 	if err == nil && n > most+w.free {
 		err = fmt.Errorf("wrote more than %d MiB and %w", most>>20, errDisk)

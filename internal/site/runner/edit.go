@@ -47,15 +47,17 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 		result.Report = &Report{Cost: new(0.0), Tokens: new(int64(0)), Session: t.Session}
 	}
 	c, tip, err := r.begin(ctx, t)
-	result.Change = c
+	// Without a change of the agent's, the result stays as it was.
+	if result.Change = c; err == nil {
+		c, err = r.refresh(ctx, t, c)
+	}
 	if err != nil {
+		if mayPass(err) {
+			result.Retries = maxRetries
+		}
 		return result, err
 	}
 	defer func() { err = errors.Join(err, w.clear()) }()
-	// Without a change of the agent's, the result stays as it was.
-	if c, err = r.refresh(ctx, t, c); err != nil {
-		return result, err
-	}
 	start := c.Head // what the agent's files begin at
 	if err := r.layOut(ctx, w, c.Branch, start); err != nil {
 		return result, err
@@ -338,14 +340,14 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		w.watch(limited, r.options.MaxDisk, cmd.Process.Pid, stop)
+		w.watch(limited, r.options.MaxDisk, cmd.Process.Pid, r.options.Jail != nil, stop)
 	}()
 	err = cmd.Wait()
 	_ = killGroup() // processes that it left running must not keep writing
 	cause := context.Cause(limited)
 	stop(nil)
 	<-watched
-	if err := w.exceeds(r.options.MaxDisk, 0); err != nil { // it may have ended right after it wrote
+	if err := w.exceeds(r.options.MaxDisk, 0, 0); err != nil { // it may have ended right after it wrote
 		cause = err
 	}
 	_ = shown.flush() // out takes everything

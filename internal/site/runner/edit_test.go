@@ -86,6 +86,8 @@ func TestHowCommandsEnd(t *testing.T) {
 			"wrote more than 19 MiB", "", ""},
 		"deletes": {"exec 3>x 4>y; rm x y; head -c 15000000 /dev/zero >&3; head -c 15000000 /dev/zero >&4; sleep 1000", "",
 			"wrote more than 19 MiB", "", ""},
+		"makes long names": {"d=$(printf %0250d 0); d=$d/$d/$d/$d/$d/$d/$d; mkdir -p $d/$d; cd $d/$d; " +
+			"for i in $(seq 200); do : >f$i; done", "", "change refused: the names of its files take more than 608 KiB", "", ""},
 		"hides": {"mkdir a; head -c 15000000 /dev/zero >a/x; head -c 15000000 /dev/zero >a/y; chmod 0 a; sleep 1000", "",
 			"wrote more than 19 MiB", "", ""},
 		"cheats":    {"echo all done", "", "", "all done\n", ""},

@@ -291,8 +291,9 @@ func (j *Jail) probe(ctx context.Context) error {
 	if err := w.make(true); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `: >here && [ ! -e "$1" ] && echo confined && git --version`, "sh",
-		dir)
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `: >here &&
+		{ [ ! -e "$1" ] || { echo "$2"; exit 1; }; } && echo confined && git --version`, "sh",
+		dir, "the files of docgauge's jobs are below /usr or DOCGAUGE_SITE_AGENT_TOOLS")
 	_, end, err := j.confine(cmd, w, step{home: w.home()}, git.Environment(git.Ordinary))
 	if err != nil {
 		return err

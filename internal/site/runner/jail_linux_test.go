@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,6 +119,9 @@ func init() { //nolint:gochecknoinits // it runs before the tests would
 		_, _, err := syscall.Syscall(call[0], call[1], call[2], call[3])
 		fmt.Println(name, "reached the kernel:", err != unix.ENOSYS && err != unix.EAFNOSUPPORT, err)
 	}
+	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	shown, getErr := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	fmt.Printf("shows its files: %d %v %v\n", shown, err, getErr)
 	for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_NETLINK} {
 		_, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
 		fmt.Printf("family %d: %v\n", family, err)
@@ -145,19 +149,21 @@ func init() { //nolint:gochecknoinits // it runs before the tests would
 }
 
 // TestJailedCalls: system calls that no namespace confines do not reach the kernel, no file of /proc and /dev
-// that is the machine's can be written or changed, and nothing of the jail is in a command line or left open.
+// that is the machine's can be written or changed, nothing of the jail is in a command line or left open, there are
+// no cores, and the jail is the first to end where memory ends.
 func TestJailedCalls(t *testing.T) {
 	self, err := os.Executable()
 	check(t, err)
 	r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Jail: newJail(t, JailOptions{
 		Tools: []string{filepath.Dir(self)}, Hosts: []string{"example.com"}}),
-		Command: "bash -c 'exec -a docgauge-calls " + self + "'; cat /proc/*/cmdline /proc/keys | tr '\\0' ' '; " +
+		Command: "bash -c 'exec -a docgauge-calls " + self + "'; grep core /proc/self/limits; echo oom $(cat /proc/self/oom_score_adj); cat /proc/*/cmdline /proc/keys | tr '\\0' ' '; " +
 			"ls /proc/self/fd"})
 	result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 	out := result.Output
 	if err != nil || strings.Contains(out, "opened for writing") ||
 		strings.Count(out, "reached the kernel: false") != 5 || strings.Count(out, ": <nil>") != 3 ||
-		strings.Contains(out, r.dir) || strings.Contains(out, "keyring") || !strings.HasSuffix(out, "0\n1\n2\n3\n") {
+		strings.Contains(out, r.dir) || strings.Contains(out, "keyring") || !strings.Contains(out, "shows its files: 1 <nil> <nil>") || !strings.Contains(out, "oom 1000") ||
+		!regexp.MustCompile(`core file size +[01] +[01] `).MatchString(out) || !strings.HasSuffix(out, "0\n1\n2\n3\n") {
 		t.Errorf("%v, output %s", err, out)
 	}
 }

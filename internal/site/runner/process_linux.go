@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -76,6 +77,10 @@ func reap(most, files, program string, args []string) int {
 		fmt.Fprintln(os.Stderr, "cannot limit the size of the command's files:", err)
 		return 126
 	}
+	// Where memory ends, the command ends, not docgauge or another service.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+	// A core has the agent's variables. With this size there is none, also where the kernel pipes them to a program.
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if err := closeInherited(); err != nil {
 		fmt.Fprintln(os.Stderr, "files of the process that started docgauge would reach the command:", err)
 		return 126
@@ -192,19 +197,30 @@ func parents() map[int]int {
 	return of
 }
 
-// deletedFiles returns the bytes of files on the disk of dir that have no name any more, but that a process, or one
-// below it, has open or mapped, or runs. Each thread can have files of its own, and the first one may have ended.
-func deletedFiles(pid int, dir string) (n int64) {
-	var disk unix.Stat_t
-	if unix.Stat(dir, &disk) != nil {
+// freeBytes returns what is free on the disk of dir.
+func freeBytes(dir string) int64 {
+	var disk unix.Statfs_t
+	if unix.Statfs(dir, &disk) != nil {
 		return 0
 	}
+	return int64(disk.Bfree) * disk.Bsize //nolint:gosec // less than 1 << 63
+}
+
+// deletedFiles returns the bytes of files on the disk of dir that have no name any more, but that a process, or one
+// below it, has open or mapped, or runs. Each thread can have files of its own, and the first one may have ended. There
+// may be more of them if some are hidden: on their way through a socket, or of a program that its user cannot read.
+func deletedFiles(pid int, dir string) (n int64, hidden bool) {
+	var disk unix.Stat_t
+	if unix.Stat(dir, &disk) != nil {
+		return 0, false
+	}
 	sizes := map[uint64]int64{} // by inode
-	count := func(path string) {
+	count := func(path string) (mode uint32) {
 		var file unix.Stat_t
 		if unix.Stat(path, &file) == nil && file.Nlink == 0 && file.Dev == disk.Dev {
 			sizes[file.Ino] = max(file.Blocks*512, leastFile)
 		}
+		return file.Mode & unix.S_IFMT
 	}
 	of := parents()
 	for p := range of {
@@ -219,9 +235,18 @@ func deletedFiles(pid int, dir string) (n int64) {
 		var maps []byte // the same in all threads
 		for _, of := range threads {
 			count(of + "/exe")
-			open, _ := os.ReadDir(of + "/fd")
+			open, err := os.ReadDir(of + "/fd")
+			if errors.Is(err, fs.ErrPermission) { // as of threads that have ended
+				stat, _ := os.ReadFile(of + "/stat")
+				state := bytes.TrimSpace(stat[bytes.LastIndexByte(stat, ')')+1:])
+				hidden = hidden || len(state) > 0 && state[0] != 'Z' && state[0] != 'X'
+			}
 			for _, entry := range open {
-				count(of + "/fd/" + entry.Name())
+				if count(of+"/fd/"+entry.Name()) == unix.S_IFSOCK && !hidden {
+					info, _ := os.ReadFile(of + "/fdinfo/" + entry.Name())
+					_, waiting, known := bytes.Cut(info, []byte("scm_fds: ")) // Linux 5.6
+					hidden = known && !bytes.HasPrefix(waiting, []byte("0"))
+				}
 			}
 			if len(maps) == 0 {
 				maps, _ = os.ReadFile(of + "/maps")
@@ -241,5 +266,5 @@ func deletedFiles(pid int, dir string) (n int64) {
 	for _, size := range sizes {
 		n += size
 	}
-	return n
+	return n, hidden
 }

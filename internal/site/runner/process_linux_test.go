@@ -65,11 +65,11 @@ func TestInheritedFiles(t *testing.T) {
 	}
 }
 
-// init makes commands of the tests that hold a deleted file: in a thread with files of its own, or mapped while the
-// first thread has ended.
+// init makes commands of the tests that hold a deleted file: in a thread with files of its own, mapped while the
+// first thread has ended, or in a socket alone.
 func init() { //nolint:gochecknoinits // the first thread is here, and no test runs in it
 	how := os.Args[0]
-	if how != holdsOpen && how != holdsMapped {
+	if how != holdsOpen && how != holdsMapped && how != holdsSent {
 		return
 	}
 	go func() {
@@ -79,6 +79,10 @@ func init() { //nolint:gochecknoinits // the first thread is here, and no test r
 			err = unix.Unshare(unix.CLONE_FILES) // from here on the runtime must open nothing
 		}
 		fd, openErr := unix.Open(os.Args[1], unix.O_RDONLY, 0)
+		if how == holdsSent {
+			pair, pairErr := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+			err = errors.Join(pairErr, unix.Sendmsg(pair[0], []byte("x"), unix.UnixRights(fd), nil, 0), unix.Close(fd))
+		}
 		if how == holdsMapped {
 			_, mapErr = unix.Mmap(fd, 0, deletedSize, unix.PROT_READ, unix.MAP_SHARED)
 			mapErr = errors.Join(mapErr, unix.Close(fd))
@@ -95,11 +99,12 @@ func init() { //nolint:gochecknoinits // the first thread is here, and no test r
 	select {}
 }
 
-const holdsOpen, holdsMapped = "docgauge-holds-open", "docgauge-holds-mapped"
+const holdsOpen, holdsMapped, holdsSent = "docgauge-holds-open", "docgauge-holds-mapped", "docgauge-holds-sent"
 
 const deletedSize = 1 << 20
 
-// TestDeletedFiles: deleted files count, in whichever way a process holds them.
+// TestDeletedFiles: deleted files count, in whichever way a process holds them. Where that is hidden, what the disk has
+// lost counts.
 func TestDeletedFiles(t *testing.T) {
 	self, err := os.Executable()
 	check(t, err)
@@ -133,12 +138,28 @@ func TestDeletedFiles(t *testing.T) {
 			check(t, os.Remove(path))
 			return pid
 		},
+		"hidden in a socket": func(path string) int {
+			return start(&exec.Cmd{Path: self, Args: []string{holdsSent, path}})
+		},
+		"hidden by a program that nobody can read": func(path string) int { // but root
+			own := filepath.Join(t.TempDir(), "own")
+			held, err := os.Open(path)
+			check(t, err)
+			defer held.Close()
+			check(t, errors.Join(os.WriteFile(own, program, 0o600), os.Chmod(own, 0o111), os.Remove(path)))
+			return start(&exec.Cmd{Path: own, Args: []string{"sleep", "1000"}, ExtraFiles: []*os.File{held}})
+		},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "x")
 		write(t, path, strings.Repeat("x", deletedSize))
-		if n := deletedFiles(hold(path), dir); n < deletedSize || n > 10*deletedSize {
-			t.Errorf("%s: %d bytes", name, n)
+		pid := hold(path)
+		n, isHidden := deletedFiles(pid, dir)
+		if wants := strings.HasPrefix(name, "hidden"); isHidden && !wants || !isHidden && n < deletedSize || n > 10*deletedSize {
+			t.Errorf("%s: %d bytes, hidden %t", name, n, isHidden)
+		}
+		if err := (&workplace{dir: dir}).exceeds(1<<30, pid, 1<<62); errors.Is(err, errDisk) != isHidden {
+			t.Errorf("%s, of a disk that is full: %v", name, err)
 		}
 	}
 }

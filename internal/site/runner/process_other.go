@@ -20,5 +20,6 @@ func supervise(cmd *exec.Cmd, _ *os.File, _ int64) {
 // closeInherited is for Linux: only there does a jail make a promise.
 func closeInherited() error { return nil }
 
-// deletedFiles is for Linux alone.
-func deletedFiles(int, string) int64 { return 0 }
+// freeBytes and deletedFiles are for Linux alone.
+func freeBytes(string) int64                     { return 0 }
+func deletedFiles(int, string) (n int64, _ bool) { return 0, false }

@@ -26,5 +26,6 @@ func usage(info fs.FileInfo) int64 { return info.Size() }
 // closeInherited is for Linux: only there does a jail make a promise.
 func closeInherited() error { return nil }
 
-// deletedFiles is for Linux alone.
-func deletedFiles(int, string) int64 { return 0 }
+// freeBytes and deletedFiles are for Linux alone.
+func freeBytes(string) int64                     { return 0 }
+func deletedFiles(int, string) (n int64, _ bool) { return 0, false }

@@ -368,8 +368,8 @@ func (q *Queue) work() {
 	q.busy--
 }
 
-// mayPropose reports whether the remote or the code host may take hours later what it did not take now.
-func mayPropose(err error) bool {
+// mayPass reports whether the remote or the code host may do hours later what it did not do now.
+func mayPass(err error) bool {
 	_, again := git.Again(err, maxRetries)
 	return again || codehost.Passes(err)
 }
@@ -434,7 +434,7 @@ func (q *Queue) carryOut(j Job) event {
 	switch {
 	case err != nil && end.Link != "": // only its text or its labels are not as wanted
 		end.Failure = oneLine(err.Error(), maxFailure)
-	case err != nil && j.retries < maxRetries && mayPropose(err):
+	case err != nil && j.retries < maxRetries && mayPass(err):
 		return later(err)
 	case err != nil:
 		return failed(err)

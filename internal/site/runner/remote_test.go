@@ -257,3 +257,18 @@ func TestTryPush(t *testing.T) {
 		t.Errorf("branches: %s", got)
 	}
 }
+
+// TestFetchedLater: a job whose repository cannot be reached is tried again for hours, as its push is, before its agent
+// has cost anything.
+func TestFetchedLater(t *testing.T) {
+	source := engines.GitRepository(t)
+	t.Setenv("no_proxy", "127.0.0.1")
+	for url, want := range map[string]int{"http://127.0.0.1:1/docs.git": maxRetries, "file://" + source + "-that-is-gone": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			r := openRepo(t, RepoOptions{Path: filepath.Join(t.TempDir(), "copy.git"), URL: url, Command: "cat >>new.md"})
+			if result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"}); err == nil || result.Retries != want {
+				t.Errorf("%s: %d retries, want %d: %v", url, result.Retries, want, err)
+			}
+		})
+	}
+}

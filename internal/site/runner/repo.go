@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -246,7 +247,7 @@ func (r *Repo) sweep(dir string) error {
 		if info != nil && (info.Size() == 0 || filepath.Ext(name) == ".lock" || strings.HasPrefix(d.Name(), "tmp_")) {
 			err = os.Remove(name)
 		}
-		if errors.Is(err, fs.ErrNotExist) { // no branch of a job yet
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // no branch of a job yet, or a reftable
 			return nil
 		}
 		return err

@@ -279,6 +279,39 @@ func TestFaultyHistory(t *testing.T) {
 	}
 }
 
+// TestRepositoryOfAnotherUser: git's remedy for a directory of another user, safe.directory, is enough.
+func TestRepositoryOfAnotherUser(t *testing.T) {
+	program, err := exec.LookPath("git")
+	check(t, err)
+	repo, remote, programs := engines.GitRepository(t), filepath.Join(t.TempDir(), "remote.git"), t.TempDir()
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, remote)
+	engines.Git(t, repo, "remote", "add", "origin", remote)
+	write(t, filepath.Join(programs, "git"), "#!/bin/sh\nGIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec "+program+" \"$@\"\n")
+	check(t, os.Chmod(filepath.Join(programs, "git"), 0o755))
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	_, err = OpenRepo(t.Context(), RepoOptions{Path: repo, Command: "cat >>new.md"}, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "safe.directory") {
+		t.Errorf("without it: %v", err)
+	}
+	write(t, filepath.Join(os.Getenv("HOME"), ".gitconfig"), "[safe]\n\tdirectory = "+repo+"\n\tdirectory = "+repo+"/.git\n")
+	for name, o := range map[string]RepoOptions{
+		"directory": {Path: repo, Remote: "origin"}, "URL": {Path: filepath.Join(t.TempDir(), "copy.git"), URL: remote, Remote: remote},
+	} {
+		o.Command = "cat >>new.md"
+		r := openRepo(t, o, func(r *Repo) { r.options.Remote = o.Remote })
+		first := edit(t, r, Task{Job: "job_" + name, Prompt: "one\n"})
+		check(t, r.push(t.Context(), first))
+		check(t, r.push(t.Context(), edit(t, r, Task{Job: "job_" + name, Prompt: "two\n", Last: first})))
+	}
+}
+
+// TestReftable: a repository whose branches are no files has nothing to sweep. There, refs/heads is a file.
+func TestReftable(t *testing.T) {
+	heads := filepath.Join(t.TempDir(), "heads")
+	write(t, heads, "this repository uses the reftable format\n")
+	check(t, (&Repo{}).sweep(filepath.Join(heads, "docgauge")))
+}
+
 // TestSlowRemote: jobs are accepted while a fetch waits for an answer.
 func TestSlowRemote(t *testing.T) {
 	asked, answered := make(chan struct{}, 1), make(chan struct{})

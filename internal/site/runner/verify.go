@@ -39,6 +39,10 @@ const (
 	bigFile   = "core.bigFileThreshold=16m"
 )
 
+// namesShare is the share of the disk of a job that the list of its changes may take of memory: all names of a change
+// are compared here, and an agent chooses how many there are and how long.
+const namesShare = 32
+
 // quarantined returns git with the objects of the repository and of the quarantine. It writes to the quarantine.
 func (r *Repo) quarantined(ctx context.Context, w *workplace) (git.Client, error) {
 	common, err := r.git.Run(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
@@ -66,12 +70,16 @@ func (r *Repo) verify(ctx context.Context, w *workplace, pack io.Reader, before,
 	if err != nil {
 		return false, fmt.Errorf("change refused: %w", err)
 	}
-	var changes bytes.Buffer
-	if err := g.Stream(ctx, &changes, "", "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev",
-		before, after); err != nil || changes.Len() == 0 {
+	changes := &head{max: int(r.options.MaxDisk / namesShare)}
+	if err := g.Stream(ctx, changes, "", "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev",
+		before, after); err != nil || changes.kept.Len() == 0 {
 		return false, err
 	}
-	return true, r.refuse(ctx, g, after, changes.String())
+	if changes.cut {
+		return true, fmt.Errorf("change refused: the names of its files take more than %d KiB; DOCGAUGE_SITE_JOB_DISK "+
+			"limits them", changes.max>>10)
+	}
+	return true, r.refuse(ctx, g, after, changes.kept.String())
 }
 
 // publish moves the objects of a verified change to the repository, and returns a commit of it on top of start.

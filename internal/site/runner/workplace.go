@@ -179,9 +179,13 @@ func (r *Repo) layOut(ctx context.Context, w *workplace, branch, commit string) 
 	if err != nil {
 		return err
 	}
+	trust, err := git.TrustOwners(filepath.Join(w.dir, "trust"))
+	if err != nil {
+		return err
+	}
 	gitDir, format, _ := strings.Cut(about, "\n")
 	g := git.Client{Program: r.git.Program, Dir: w.gitDir(), Lock: r.git.Lock,
-		Env: append(git.Environment([]string{"PATH"}), git.Clean(w.gitDir())...)}
+		Env: append(append(git.Environment([]string{"PATH"}), git.Clean(w.gitDir())...), trust)}
 	for _, args := range [][]string{
 		{"init", "--quiet", "--bare", "--template=", "--object-format=" + format},
 		{"fetch", "--quiet", "--no-tags", "--depth=" + ownDepth, "--", "file://" + gitDir, commit},

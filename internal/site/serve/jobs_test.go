@@ -53,6 +53,12 @@ func TestJobSettings(t *testing.T) {
 		"agent":    {func(s *JobSettings) { s.Agent = "gpt" }, "DOCGAUGE_SITE_AGENT: \"gpt\""},
 		"preset":   {func(s *JobSettings) { s.Agent, s.Command = "codex", "" }, ""},
 		"no hosts": {func(s *JobSettings) { s.Agent, s.Command, s.Jail = "codex", "", "bubblewrap" }, ""},
+		"tools around the site": {func(s *JobSettings) {
+			s.Jail, s.Dir, s.Tools = "bubblewrap", "/srv/a/site", "/srv/b,/srv/a"
+		}, "AGENT_TOOLS: /srv/a: has DOCGAUGE_SITE_DIR in it"},
+		"tools beside the site": {func(s *JobSettings) {
+			s.Jail, s.Dir, s.Tools = "bubblewrap", "/srv/a/site", "/srv/b,/srv/a/sit"
+		}, ""},
 		"cloud": {func(s *JobSettings) {
 			s.Agent, s.Command, s.Jail, s.Env = "claude", "", "bubblewrap", "MODEL_KEY,+CLAUDE_CODE_USE_BEDROCK"
 		}, "AGENT_HOSTS: missing"},

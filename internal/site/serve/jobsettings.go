@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,7 +18,8 @@ import (
 // JobSettings are the settings of a site's agent jobs, as they are written. An error names the
 // variable.
 type JobSettings struct {
-	Repo, Agent, Command, Env, Hosts, Tools, URL, CA, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL, Labels string
+	// Dir is the directory of the site.
+	Dir, Repo, Agent, Command, Env, Hosts, Tools, URL, CA, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL, Labels string
 
 	Draft, HidePrompt bool // of pull requests
 
@@ -103,6 +105,11 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 		if name, _, _ := strings.Cut(strings.ToLower(host), ":"); name == "localhost" {
 			add("AGENT_HOSTS: localhost: in the jail that is the jail itself; DOCGAUGE_SITE_AGENT_URL=http://127.0.0.1:PORT " +
 				"reaches a model on this machine")
+		}
+	}
+	for _, dir := range r.tools {
+		if site, err := filepath.Abs(s.Dir); err == nil && strings.HasPrefix(site+"/", strings.TrimRight(dir, "/")+"/") {
+			add("AGENT_TOOLS: %s: has DOCGAUGE_SITE_DIR in it, which agents must not read: name the programs' directories", dir)
 		}
 	}
 	if s.URL != "" {
