@@ -12,8 +12,6 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
-const ofTheSameSite = "CPU s per million rows, of the same site"
-
 // agentsAll exports the windows of visitors of a site, then its windows of agents, and the windows of visitors of a
 // site with as many rows. It compares the cost of a row, and the latency of top, /status and /metrics with the
 // windows of agents.
@@ -49,7 +47,7 @@ func (l *lab) agentsAll(ctx context.Context) (all []result) {
 		without values
 		column  string
 	}{
-		{ofTheSameSite, visitors, "CPU s/Mrow"}, {"CPU s per million rows, of windows of the same size", same, "CPU s/Mrow"},
+		{"CPU s per million rows, of the same site", visitors, "CPU s/Mrow"}, {"CPU s per million rows, of windows of the same size", same, "CPU s/Mrow"},
 		{"peak RSS of that export, MiB", same, "peak RSS"}, {"docgauge top, ms", visitors, "top"},
 		{"status page, ms", visitors, "/status"}, {"scrape, ms", visitors, "/metrics"},
 	} {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +59,7 @@ func TestShort(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| " +
-		caddyLog, "| yes |", "| scrape, ms "} {
+		caddyLog, "| scrape, ms "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row with %q", want)
 		}
@@ -174,68 +173,6 @@ func TestWrongCount(t *testing.T) {
 	err := l.installed(func() { l.export(t.Context(), client{name: docgaugeClient, inFlight: 1}, o) })
 	if err == nil || !strings.Contains(err.Error(), "Rows:9") || !strings.Contains(err.Error(), "Rows:10") {
 		t.Errorf("error %v, want both numbers of rows", err)
-	}
-}
-
-// TestAims judges results that meet every aim, and results that meet none.
-func TestAims(t *testing.T) {
-	if got := judge(nil); len(got) > 0 {
-		t.Errorf("nothing was measured, aims are %v", got)
-	}
-	for _, tc := range []struct {
-		want  string
-		times float64 // × every other client
-		use   float64 // of time, memory and requests
-	}{{"yes", 20, 1}, {"no", 0.1, 1000}} {
-		var all []result
-		add := func(table, scenario string, w workload, c client) {
-			v := values{"requests": 1, "ratio": tc.use, "× first": tc.times, "seconds": tc.use / 10, "peak RSS": tc.use,
-				"× plain": tc.times, "× go-parquet": tc.times, "× before": tc.times, "median": tc.use}
-			if c.budget == 0 {
-				v["empty share"] = tc.use
-			}
-			if scenario == "with a budget" && c.budget == 0 || w.Rows == 1_000_000 ||
-				table == serveTable && w.Rows == 20e6 { // what is divided by, and subtracted
-				v["seconds"], v["peak RSS"] = 0.1, 1
-			}
-			if table == serveTable {
-				v["disk share"], v["all pages of the month"], v["again"] = tc.use, 2*tc.use, tc.use
-			}
-			v["CPU s"] = v["seconds"]
-			all = append(all, (&lab{log: io.Discard}).show(result{table, scenario, c, w, v}))
-		}
-		for _, c := range exportContests {
-			for _, cl := range c.clients {
-				add(exportTable, c.scenario, c.work, cl)
-			}
-		}
-		for _, s := range loadSinks {
-			for _, task := range s.tasks {
-				for _, c := range s.clients {
-					add(loadTable, s.title, workload{task.windows, task.rows, 0}, c)
-				}
-			}
-		}
-		for _, name := range []string{steadyScrape, freshScrape, readScrape} {
-			add(scrapeTable, name, workload{}, client{name: docgaugeClient})
-		}
-		add(agentsTable, ofTheSameSite, workload{}, client{name: docgaugeClient})
-		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6, pushedLog: 2e6,
-			"combined, 3 M": 20e6, "combined, 3 M, long": 100e6} {
-			scenario, _, _ = strings.Cut(scenario, ", 3 M")
-			add(siteTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
-			add(serveTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
-		}
-		add(siteTable, reportPage, workload{1, 5e6, 0}, client{name: docgaugeClient})
-		got := judge(all)
-		if len(got) != len(aims) {
-			t.Errorf("%d aims were judged, want %d", len(got), len(aims))
-		}
-		for _, row := range got {
-			if !strings.HasSuffix(row, "|"+tc.want) {
-				t.Errorf("%s, want %s", row, tc.want)
-			}
-		}
 	}
 }
 

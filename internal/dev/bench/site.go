@@ -32,9 +32,6 @@ var (
 	polarsProgram string
 )
 
-// reportPage is the scenario of a page of a combined log.
-const reportPage = "combined, as a page"
-
 // siteAll counts the readers of one log with docgauge and with others, then of the same lines in
 // other forms, and of long logs with many readers. Who counts exactly must count the same.
 func (l *lab) siteAll(ctx context.Context) (all []result) {
@@ -92,7 +89,7 @@ func (l *lab) siteAll(ctx context.Context) (all []result) {
 		}))
 	}
 	_, v := measure(l.docgauge(ctx, docgaugeClient, l.newDir(), "site", "report", "--output=-", log.Path))
-	all = append(all, l.show(result{siteTable, reportPage, client{name: docgaugeClient}, workload{1, log.Lines, 0}, v}))
+	all = append(all, l.show(result{siteTable, combinedLog + ", as a page", client{name: docgaugeClient}, workload{1, log.Lines, 0}, v}))
 	for _, kept := range []siteLog{log, packed, stream, pushed, long, longest} {
 		counts, v := l.serveSite(ctx, kept)
 		verify("site serve", kept, counts)
@@ -255,7 +252,7 @@ func (l *lab) serveSite(ctx context.Context, log siteLog) (siteCounts, values) {
 		size += must.Get(file.Info()).Size()
 	}
 	v["readers"], v["all pages of the month"], v["again"] = counts.readers(), cold, again
-	v["bytes a view"], v["disk share"] = float64(size)/views, float64(size)/(9*views+130*v["readers"])
+	v["bytes a view"] = float64(size) / views
 	return counts, v
 }
 
