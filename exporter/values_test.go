@@ -18,6 +18,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -242,4 +243,44 @@ func TestReloaded(t *testing.T) {
 	shown(0, 1000)
 	v.Reloaded(true, time.Unix(3000, 0))
 	shown(1, 3000)
+}
+
+// BenchmarkScrape scrapes the newest window of each of 10 projects and 4 granularities with 50 pages, beside 10,000
+// windows of the ledger: the same snapshot in three formats, and a snapshot with new numbers each time.
+func BenchmarkScrape(b *testing.B) {
+	snapshot := func(n int) view.Snapshot {
+		s := view.Snapshot{At: testbed.Now.Add(time.Duration(n) * time.Second), Sinks: []view.Sink{{Name: "parquet"}}}
+		for p := range 10 {
+			project := testbed.Project(fmt.Sprintf("prj_%02d", p), testbed.Today-473, float64(90_000+n))
+			for _, grid := range project.Grids {
+				newest := *grid.Cells[len(grid.Cells)-1].Revision
+				newest.Rows = 50
+				s.Windows = append(s.Windows, view.Window{Revision: newest,
+					Pages: testbed.Pages(newest, "/docs/guides/scraping")[:newest.Rows]})
+			}
+			s.Projects = append(s.Projects, project)
+		}
+		return s
+	}
+	for _, c := range []struct{ name, accept, encoding string }{
+		{"openmetrics", acceptOpenMetrics, "gzip"}, {"protobuf", acceptProtobuf, "gzip"}, {"text", acceptText, "identity"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			v := publish(snapshot(0))
+			for b.Loop() {
+				scrape(b, v, c.accept, c.encoding)
+			}
+		})
+	}
+	b.Run("new numbers", func(b *testing.B) {
+		n, v := 0, publish(snapshot(0))
+		for b.Loop() {
+			b.StopTimer()
+			n++
+			next := snapshot(n)
+			b.StartTimer()
+			v.Publish(next)
+			scrape(b, v, acceptOpenMetrics, "gzip")
+		}
+	})
 }

@@ -58,8 +58,7 @@ func TestShort(t *testing.T) {
 			t.Errorf("no result for %q", c.scenario)
 		}
 	}
-	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| " +
-		caddyLog, "| scrape, ms "} {
+	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + caddyLog} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row with %q", want)
 		}
@@ -67,14 +66,6 @@ func TestShort(t *testing.T) {
 	for _, r := range all {
 		v := r.values
 		switch {
-		case r.table == scrapeTable:
-			if v["bytes sent"] < 10_000 || v["median"] <= 0 || v["p99"] < v["median"] || v["allocations"] <= 0 {
-				t.Errorf("%s: %+v", r.scenario, v)
-			}
-		case r.table == agentsTable:
-			if v["visitors"] <= 0 || v["and agents"] <= 0 {
-				t.Errorf("%s: %+v", r.scenario, v)
-			}
 		case v["peak RSS"] <= 0 || v["CPU s"] <= 0 || v["seconds"] <= 0:
 			t.Errorf("%+v: a cost of %+v", r.client, v)
 		case r.table == exportTable && (v["ratio"] < 1 || r.client.budget > 0 && v["ratio"] > 1 || v["empty share"] > 1):

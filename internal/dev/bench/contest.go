@@ -18,7 +18,6 @@ const (
 	goParquetClient   = "go-parquet"
 	bareClient        = "bare"
 	bareWindowsClient = "bare windows"
-	ownClient         = "own client"
 	clickHouseClient  = "ClickHouse"
 	duckDBClient      = "DuckDB"
 	goAccessClient    = "GoAccess"

@@ -58,7 +58,7 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	flags.SetOutput(log)
 	short := flags.Bool("short", false, "smoke run of a few seconds; its speeds mean nothing")
 	only := flags.String("only", "",
-		"run the cases with this in their names: small, large, clickhouse, delta, postgres, scrape, site, agents …")
+		"run the cases with this in their names: small, large, clickhouse, delta, postgres, site …")
 	former := flags.String("former", "", "docgauge `binary` of an earlier commit, which takes part as docgauge before")
 	withPeers := flags.Bool("peers", false, "compare with other tools instead: see make bench-peers")
 	if flags.Parse(args) != nil {
@@ -102,9 +102,7 @@ func (l *lab) measureAll(ctx context.Context, only string, withPeers bool) (all 
 	for _, s := range loadSinks {
 		measure(s.name, func() []result { return l.loadAll(ctx, s) })
 	}
-	measure("scrape", func() []result { return l.scrapeAll(ctx) })
 	measure("site", func() []result { return l.siteAll(ctx) })
-	measure("agents", func() []result { return l.agentsAll(ctx) })
 	measure("peers", func() []result { return l.comparePeers(ctx, peers) })
 	return all, err
 }

@@ -1,25 +1,22 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // pageRows is the maximum number of rows in a page.
 const pageRows = analytics.PageRows
 
-// server is the bench's service: visitors as in section 4.3 of the specification, the report of agents, the number
-// of requests at /requests, and /answers to limit it. It generates rows as they are requested.
+// server is the bench's service: visitors as in section 4.3 of the specification, the number of requests at
+// /requests, and /answers to limit it. It generates rows as they are requested.
 type server struct {
 	requests atomic.Int64
 	answers  atomic.Int64 // requests beyond this number get no response; 0 means no limit
@@ -28,7 +25,6 @@ type server struct {
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/analytics/{project}/visitors", s.visitors)
-	mux.HandleFunc("GET /v1/analytics/{project}/agents", serveAgents())
 	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, s.requests.Load()) // for visitors, invalid ones included
 	})
@@ -114,36 +110,4 @@ func appendCounts(b []byte, human, ai, total int64) []byte {
 	b = strconv.AppendInt(append(b, `,"ai":`...), ai, 10)
 	b = strconv.AppendInt(append(b, `,"total":`...), total, 10)
 	return append(b, '}')
-}
-
-// The site whose report of agents is measured. Each page is read by some of its agents.
-const (
-	agentPages   = 5_000
-	agentsOfSite = 40
-	agentsOfPage = 8
-)
-
-// serveAgents serves the same report of agents for every project and day.
-func serveAgents() http.HandlerFunc {
-	row := func(path string, agent int, readers int64) analytics.AgentRow {
-		return analytics.AgentRow{Path: path, Agent: fmt.Sprintf("Assistant-%02d", agent), Class: "answers",
-			Audience: analytics.AI, Found: true, Visitors: readers, Requests: 3 * readers}
-	}
-	var totals, rows []analytics.AgentRow
-	for agent := range agentsOfSite {
-		totals = append(totals, row("", agent, 9000-int64(agent)))
-	}
-	for i := range agentPages * agentsOfPage {
-		page := i / agentsOfPage
-		rows = append(rows, row(string(appendPath(nil, page)), (page+5*i)%agentsOfSite, 1+int64(page%700)))
-	}
-	slices.SortFunc(rows, analytics.AgentRow.Compare)
-	dataFrom := analytics.Date(0)
-	return func(w http.ResponseWriter, r *http.Request) {
-		limit, _ := strconv.Atoi(r.FormValue("limit")) // docgauge's own request
-		offset, _ := strconv.Atoi(r.FormValue("offset"))
-		w.Header().Set("Content-Type", "application/json")
-		page := api.NewPage(totals, rows, limit, offset, &dataFrom, analytics.Claimed)
-		_ = json.NewEncoder(w).Encode(page) // fails if the client is gone
-	}
 }

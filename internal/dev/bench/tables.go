@@ -11,10 +11,8 @@ import (
 const (
 	exportTable = "export"
 	loadTable   = "load"
-	scrapeTable = "scrape"
 	siteTable   = "site"
 	serveTable  = "site serve"
-	agentsTable = "agents"
 	peersTable  = "peers"
 )
 
@@ -24,11 +22,9 @@ var tables = []struct{ name, head string }{
 	{exportTable, "scenario|windows × rows|latency|client|in flight|seconds|rows/s|windows/s|CPU s/Mrow|peak RSS|" +
 		"requests|ratio|× plain|× go-parquet|× before"},
 	{loadTable, "sink|windows × rows|client|seconds|rows/s|windows/s|CPU s/Mrow|peak RSS|log entries|× first|× before"},
-	{scrapeTable, "scrape|format|in flight|scrapes|median|p99|allocations|allocated|bytes sent"},
 	{siteTable, "log|lines|counter|seconds|CPU s|lines per CPU s|peak RSS|readers"},
 	{serveTable, "log, kept by site serve|lines|readers|seconds|lines/s|CPU s|lines per CPU s|peak RSS|bytes a view|" +
 		"all pages of the month|again"},
-	{agentsTable, "a site of 5,000 pages and 40 agents, 90 days|visitors|and agents|ratio"},
 	{peersTable, "tool|1,000 × 10, 0 ms: s|5 × 100,000, 0 ms: s|1 × 25,000, 50 ms: s|peak RSS|requests|" +
 		"killed in 40 × 2,500: repeated|missing|doubled|guarantees"},
 }
@@ -37,8 +33,8 @@ var tables = []struct{ name, head string }{
 var formats = map[string]string{
 	"latency": "%.0f ms", "seconds": "%.2f", "windows/s": "%.1f", "CPU s/Mrow": "%.2f", "CPU s": "%.2f",
 	"peak RSS": "%.0f MiB", "ratio": "%.2f", "× plain": "%.2f", "× go-parquet": "%.2f", "× before": "%.2f",
-	"× first": "%.2f", "median": "%.2f ms", "p99": "%.2f ms", "allocated": "%.0f KiB", "bytes a view": "%.1f",
-	"all pages of the month": "%.0f ms", "again": "%.0f ms", "visitors": "%.2f", "and agents": "%.2f",
+	"× first": "%.2f", "bytes a view": "%.1f",
+	"all pages of the month": "%.0f ms", "again": "%.0f ms",
 	"1,000 × 10, 0 ms: s": "%.2f", "5 × 100,000, 0 ms: s": "%.2f", "1 × 25,000, 50 ms: s": "%.2f",
 }
 
@@ -54,8 +50,6 @@ func (r result) text(head string) string {
 		return r.work.String()
 	case head == "client", head == "counter":
 		return r.client.label()
-	case head == "format":
-		return r.client.variant
 	case head == "guarantees":
 		return peerTools[r.client.name].guarantees
 	}
