@@ -352,16 +352,6 @@ func commonEnd(a, b []string) (n int) {
 	return n
 }
 
-// FilePath returns the path of the page that a file below the folder of the documentation becomes, empty if it becomes
-// none.
-func FilePath(file string) string {
-	paths := filePaths([]root{{}}, file)
-	if paths == nil {
-		return ""
-	}
-	return paths[0]
-}
-
 // Began returns the rules of a file at a commit that lead from one path to one page, sorted. Since is the time of the
 // commit that brought the rule, on the way of first parents: the merge, if it came with a pull request. Rules that may be
 // older than the versions that can be read are left out.
