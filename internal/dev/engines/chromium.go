@@ -75,52 +75,6 @@ func startChromium(dir string) (*Chromium, error) {
 	return c, nil
 }
 
-// Browsers are those that [Visit] knows, with their user agents, which have a version %d.
-var Browsers = map[string]string{
-	"Chromium": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.0.0 Safari/537.36",
-	"Firefox":  "Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/%[1]d.0",
-}
-
-// Visit has a browser load a page with all that it needs, and end. The profile is a directory: visits with one profile
-// share its cache. The browser reaches 127.0.0.1 only.
-func Visit(ctx context.Context, browser string, version int, profile, url string) (err error) {
-	userAgent := fmt.Sprintf(Browsers[browser], version)
-	name, args := "chromium", []string{
-		"--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
-		"--disable-background-networking", "--disable-component-update", "--password-store=basic",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir=" + profile,
-		"--user-agent=" + userAgent, "--dump-dom", url,
-	}
-	if os.Getuid() == 0 {
-		args = append([]string{"--no-sandbox"}, args...)
-	}
-	if browser == "Firefox" {
-		name, args = "firefox-esr", []string{
-			"--headless", "--no-remote", "--profile", profile, "--screenshot", filepath.Join(profile, "page.png"), url,
-		}
-		// All else that it would reach is behind a proxy that is not there.
-		var prefs strings.Builder
-		for pref, value := range map[string]any{
-			"network.proxy.type": 1, "network.proxy.http": "127.0.0.1", "network.proxy.http_port": 9,
-			"network.proxy.ssl": "127.0.0.1", "network.proxy.ssl_port": 9, "network.proxy.no_proxies_on": "127.0.0.1",
-			"general.useragent.override": userAgent,
-		} {
-			fmt.Fprintf(&prefs, "user_pref(%q, %#v);\n", pref, value)
-		}
-		err = write(filepath.Join(profile, "user.js"), prefs.String())
-	}
-	command, missing := Tool(ctx, name, args...)
-	if err = cmp.Or(missing, err); err != nil {
-		return err
-	}
-	command.Env = append(os.Environ(), "HOME="+profile, "XDG_CONFIG_HOME="+profile, "XDG_CACHE_HOME="+profile,
-		"MOZ_CRASHREPORTER_DISABLE=1")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", browser, err, out)
-	}
-	return nil
-}
-
 // shared is the browser of all tests of a package whose TestMain calls
 // [ShareChromium].
 var shared struct {

@@ -1,6 +1,8 @@
 package count
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,12 +41,12 @@ func TestRealBrowsers(t *testing.T) {
 	check := func(t *testing.T, w *engines.WebServer, logs ...logged) {
 		const visits = 2
 		people, ctx := errgroup.WithContext(t.Context())
-		for browser := range engines.Browsers {
+		for browser := range realBrowsers {
 			for _, page := range []string{"immutable", "asked"} {
 				profile := t.TempDir()
 				people.Go(func() (err error) {
-					for visit := 0; visit < visits && err == nil; visit++ { // a version each: the log tells them apart
-						err = engines.Visit(ctx, browser, 150+visit, profile, "http://"+w.Addr+"/"+page+".html")
+					for n := 0; n < visits && err == nil; n++ { // a version each: the log tells them apart
+						err = browse(ctx, browser, 150+n, profile, "http://"+w.Addr+"/"+page+".html")
 					}
 					return err
 				})
@@ -55,7 +57,7 @@ func TestRealBrowsers(t *testing.T) {
 		for _, l := range logs {
 			text, err := os.ReadFile(w.Log(l.name))
 			engines.Must(t, err)
-			for browser, userAgent := range engines.Browsers {
+			for browser, userAgent := range realBrowsers {
 				for _, page := range []string{"immutable", "asked"} {
 					for visit := range visits {
 						lines := ""
@@ -93,3 +95,49 @@ func TestRealBrowsers(t *testing.T) {
 
 // asksAgain matches a line of combined about what the browser asks for though it has it.
 var asksAgain = regexp.MustCompile(` 304 |\.(css|js) `)
+
+// realBrowsers are those that browse knows, with their user agents, which have a version %d.
+var realBrowsers = map[string]string{
+	"Chromium": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.0.0 Safari/537.36",
+	"Firefox":  "Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/%[1]d.0",
+}
+
+// browse has a browser load a page with all that it needs, and end. The profile is a directory: visits with one profile
+// share its cache. The browser reaches 127.0.0.1 only.
+func browse(ctx context.Context, browser string, version int, profile, url string) (err error) {
+	userAgent := fmt.Sprintf(realBrowsers[browser], version)
+	name, args := "chromium", []string{
+		"--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
+		"--disable-background-networking", "--disable-component-update", "--password-store=basic",
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir=" + profile,
+		"--user-agent=" + userAgent, "--dump-dom", url,
+	}
+	if os.Getuid() == 0 {
+		args = append([]string{"--no-sandbox"}, args...)
+	}
+	if browser == "Firefox" {
+		name, args = "firefox-esr", []string{
+			"--headless", "--no-remote", "--profile", profile, "--screenshot", filepath.Join(profile, "page.png"), url,
+		}
+		// All else that it would reach is behind a proxy that is not there.
+		var prefs strings.Builder
+		for pref, value := range map[string]any{
+			"network.proxy.type": 1, "network.proxy.http": "127.0.0.1", "network.proxy.http_port": 9,
+			"network.proxy.ssl": "127.0.0.1", "network.proxy.ssl_port": 9, "network.proxy.no_proxies_on": "127.0.0.1",
+			"general.useragent.override": userAgent,
+		} {
+			fmt.Fprintf(&prefs, "user_pref(%q, %#v);\n", pref, value)
+		}
+		err = os.WriteFile(filepath.Join(profile, "user.js"), []byte(prefs.String()), 0o600)
+	}
+	command, missing := engines.Tool(ctx, name, args...)
+	if err = cmp.Or(missing, err); err != nil {
+		return err
+	}
+	command.Env = append(os.Environ(), "HOME="+profile, "XDG_CONFIG_HOME="+profile, "XDG_CACHE_HOME="+profile,
+		"MOZ_CRASHREPORTER_DISABLE=1")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", browser, err, out)
+	}
+	return nil
+}
