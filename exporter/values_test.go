@@ -18,7 +18,6 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -245,20 +244,20 @@ func TestReloaded(t *testing.T) {
 	shown(1, 3000)
 }
 
-// BenchmarkScrape scrapes the newest window of each of 10 projects and 4 granularities with 50 pages, beside 10,000
-// windows of the ledger: the same snapshot in three formats, and a snapshot with new numbers each time.
+// BenchmarkScrape scrapes a window of each of 10 projects and 4 granularities with 50 pages: the same snapshot in three
+// formats, and a snapshot with new numbers each time.
 func BenchmarkScrape(b *testing.B) {
 	snapshot := func(n int) view.Snapshot {
-		s := view.Snapshot{At: testbed.Now.Add(time.Duration(n) * time.Second), Sinks: []view.Sink{{Name: "parquet"}}}
+		s := view.Snapshot{At: noon.Add(time.Duration(n) * time.Second)}
 		for p := range 10 {
-			project := testbed.Project(fmt.Sprintf("prj_%02d", p), testbed.Today-473, float64(90_000+n))
-			for _, grid := range project.Grids {
-				newest := *grid.Cells[len(grid.Cells)-1].Revision
-				newest.Rows = 50
-				s.Windows = append(s.Windows, view.Window{Revision: newest,
-					Pages: testbed.Pages(newest, "/docs/guides/scraping")[:newest.Rows]})
+			for _, g := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"} {
+				w := view.Window{Revision: revision(fmt.Sprintf("prj_%02d", p), g, 6, 7, 50)}
+				for i := range w.Rows {
+					w.Pages = append(w.Pages, analytics.Row{Path: fmt.Sprintf("/docs/guides/%d", i),
+						Totals: analytics.Totals{Human: 9000 + int64(n) - i, AI: 500, Total: 9400 + int64(n) - i}})
+				}
+				s.Windows = append(s.Windows, w)
 			}
-			s.Projects = append(s.Projects, project)
 		}
 		return s
 	}

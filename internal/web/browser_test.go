@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 )
@@ -118,7 +117,7 @@ func TestStatusBrowserPicture(t *testing.T) {
 	for i := range s.Windows {
 		s.Windows[i].MovedRows, s.Windows[i].RepeatedRows = 0, 0
 		for j := range s.Windows[i].Pages {
-			s.Windows[i].Pages[j].Path = testbed.Plain(s.Windows[i].Pages[j].Path)
+			s.Windows[i].Pages[j].Path = plainPath(s.Windows[i].Pages[j].Path)
 		}
 	}
 	engines.KeepPicture(t, openStatus(t, engines.RunChromium(t), s, engines.View{Width: 1280, Height: 900}), "status")

@@ -75,7 +75,7 @@ func (s *site) later(change func(*view.Snapshot)) {
 
 // week is the pages of the newest week of the first project, the most read first.
 func week(s *view.Snapshot) []analytics.Row {
-	return testbed.Pages(*s.Projects[0].Grids[1].Newest, "/new")
+	return madeUpPages(*s.Projects[0].Grids[1].Newest, "/new")
 }
 
 // readAgain replaces those pages.

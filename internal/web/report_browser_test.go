@@ -93,7 +93,7 @@ func TestReportBrowserPicture(t *testing.T) {
 	m.Top, m.Rising.First, m.Falling.First = m.Top[:9], m.Rising.First[:3], m.Falling.First[:3]
 	for _, list := range [][]analytics.Change{m.Top, m.Rising.First, m.Falling.First} {
 		for i := range list {
-			list[i].Path = testbed.Plain(list[i].Path)
+			list[i].Path = plainPath(list[i].Path)
 		}
 	}
 	tab := openReport(t, browser, r, engines.View{Width: 1180, Height: 900})
@@ -143,7 +143,7 @@ func TestReportBrowserZooms(t *testing.T) {
 func TestBrowserAxis(t *testing.T) {
 	browser := engines.RunChromium(t)
 	for _, n := range []int{2, 3, 6, 7, 8, 12, 13, 26, 37, 61, 120, 200} {
-		r := web.Report{Made: now, Projects: []view.Project{testbed.Project("docs-main", testbed.Today-400, 1800)}}
+		r := web.Report{Made: now, Projects: []view.Project{madeUpProject("docs-main", testbed.Today-400, 1800)}}
 		days := &r.Projects[0].Grids[0]
 		days.Cells = days.Cells[len(days.Cells)-n:]
 		r.Projects[0].Grids = r.Projects[0].Grids[:1]

@@ -18,7 +18,7 @@ func demoReport() web.Report {
 	r := web.Report{Made: now, Version: "v0.1.0", Pages: map[analytics.Key]*web.Pages{}, State: &view.Snapshot{
 		Runs:        []analytics.Run{{Started: now.Add(-14 * time.Minute), Outcome: "success"}},
 		LastSuccess: now.Add(-13 * time.Minute), Outcomes: testbed.Outcomes("docs-main"),
-		Queue: &view.Queue{Jobs: testbed.Jobs("docs-main")},
+		Queue: &view.Queue{Jobs: madeUpJobs("docs-main")},
 	}}
 	addProject(&r, "docs-main", 1800)
 	r.Projects[0].Name = "Product docs"
@@ -26,14 +26,14 @@ func demoReport() web.Report {
 }
 
 func addProject(r *web.Report, id string, size float64) {
-	p := testbed.Project(id, analytics.NewDate(2026, 4, 1), size)
+	p := madeUpProject(id, analytics.NewDate(2026, 4, 1), size)
 	for _, g := range p.Grids {
 		if g.TotalsOnly {
 			continue
 		}
 		before := g.EndingAt(g.Granularity.ComparedWith(g.Newest.Window).To)
-		earlier := testbed.Pages(*before, "/old/launch-notes")
-		later := testbed.Pages(*g.Newest, "/docs/agents/mcp-server")
+		earlier := madeUpPages(*before, "/old/launch-notes")
+		later := madeUpPages(*g.Newest, "/docs/agents/mcp-server")
 		m, err := analytics.FindMovers(analytics.ByPath(earlier), analytics.ByPath(later), analytics.Everyone, 50)
 		if err != nil {
 			panic(err)

@@ -32,11 +32,11 @@ func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 	s := &view.Snapshot{
 		At: testbed.Now, LastSuccess: testbed.Now, Runs: []analytics.Run{{Outcome: "success", Started: testbed.Now}},
 		Projects: []view.Project{
-			testbed.Project("docs-main", analytics.NewDate(2026, 7, 1), 1800), testbed.Project("developer-hub",
+			madeUpProject("docs-main", analytics.NewDate(2026, 7, 1), 1800), madeUpProject("developer-hub",
 				analytics.NewDate(2026, 9, 1), 96),
 		},
 		Queue: &view.Queue{
-			Jobs: testbed.Jobs("docs-main"), Waiting: []view.Job{{Project: "docs-main", Prompt: "later.md",
+			Jobs: madeUpJobs("docs-main"), Waiting: []view.Job{{Project: "docs-main", Prompt: "later.md",
 				State: "pending"}},
 			Problem: "/srv/prompts: no such directory",
 		},
@@ -58,7 +58,7 @@ func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 
 // rows are the pages of a reading by path.
 func rows(r analytics.Revision, extra string) []analytics.Row {
-	out := testbed.Pages(r, extra)
+	out := madeUpPages(r, extra)
 	slices.SortFunc(out, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }

@@ -2,10 +2,17 @@ package testbed
 
 import (
 	"math"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/view"
 )
+
+// Now is when the made-up site is looked at: a Tuesday, 31 minutes past ten.
+var Now = time.Date(2026, time.October, 6, 10, 31, 12, 0, time.UTC)
+
+// Today is the date of Now.
+var Today = analytics.DateOf(Now)
 
 // Outcomes are two merges with effects of each verdict, a merge without pages, and a pull request whose state is not
 // known. The summary counts more merges.
