@@ -14,19 +14,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/sandbox/traffic"
 	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
-func agentsOf(t testing.TB, s *Sandbox, from, to string) traffic.Agents {
+func agentsOf(t testing.TB, s *Sandbox, from, to string) facts.Agents {
 	t.Helper()
 	totals, rows, err := s.Agents(DefaultProject, window(from, to))
 	check(t, err)
-	return traffic.Agents{Totals: totals, Rows: rows}
+	return facts.Agents{Totals: totals, Rows: rows}
 }
 
 // allAgents pages through the report of a window.
-func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a traffic.Agents) {
+func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a facts.Agents) {
 	t.Helper()
 	for more, offset := true, 0; more; offset += limit {
 		w := get(s, fmt.Sprintf("/v1/analytics/%s/agents?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", DefaultProject,
@@ -54,7 +54,7 @@ func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a traffic.
 	return a
 }
 
-func compareAgents(t *testing.T, what string, want, got traffic.Agents) {
+func compareAgents(t *testing.T, what string, want, got facts.Agents) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want, +got): %s", what, diff)
@@ -166,7 +166,7 @@ func TestAgentsInLog(t *testing.T) {
 		return analytics.AgentRow{Path: path, Agent: agent, Class: class, Audience: audience, Found: true,
 			Visitors: numbers[0], Requests: numbers[1], Markdown: numbers[2], Bytes: numbers[3]}
 	}
-	want := traffic.Agents{
+	want := facts.Agents{
 		Totals: []analytics.AgentRow{row("", "Claude-User", "answers", "ai", 2, 2, 1, 7),
 			row("", "browser", "human", "human", 1, 4, 0, -1), row("", "unconfirmed", "human", "human", 1, 2, 0, -1),
 			row("", "unnamed", "coding", "ai", 1, 1, 0, -1)},

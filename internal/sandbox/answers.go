@@ -15,26 +15,10 @@ type report[T any, R analytics.RowType] func(
 
 // The reports of the sandbox.
 var (
-	visitorsReport report[analytics.Totals, analytics.Row] = func(
-		t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans,
-	) facts.Visitors {
-		return facts.Visitors(traffic.CountVisitors(t, w, horizon, humans))
-	}
-	agentsReport report[[]analytics.AgentRow, analytics.AgentRow] = func(
-		t traffic.Traffic, w traffic.Interval, horizon int64, humans analytics.Humans,
-	) facts.Agents {
-		return facts.Agents(traffic.CountAgents(t, w, horizon, humans))
-	}
-	sourcesReport report[[]analytics.SourceRow, analytics.SourceRow] = func(
-		t traffic.Traffic, w traffic.Interval, horizon int64, _ analytics.Humans,
-	) facts.Sources {
-		return facts.Sources(traffic.CountSources(t, w, horizon))
-	}
-	viewsReport report[analytics.Totals, analytics.ViewRow] = func(
-		t traffic.Traffic, w traffic.Interval, horizon int64, _ analytics.Humans,
-	) facts.Views {
-		return facts.Views(traffic.CountViews(t, w, horizon))
-	}
+	visitorsReport report[analytics.Totals, analytics.Row]            = traffic.CountVisitors
+	agentsReport   report[[]analytics.AgentRow, analytics.AgentRow]   = traffic.CountAgents
+	sourcesReport  report[[]analytics.SourceRow, analytics.SourceRow] = traffic.CountSources
+	viewsReport    report[analytics.Totals, analytics.ViewRow]        = traffic.CountViews
 )
 
 // content is the answer of any report.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/sandbox/traffic"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
 // noon is a Wednesday.
@@ -83,9 +83,9 @@ func message(t fataler, w *httptest.ResponseRecorder) string {
 }
 
 // all pages through a window.
-func all(t fataler, s *Sandbox, from, to string, limit int) traffic.Visitors {
+func all(t fataler, s *Sandbox, from, to string, limit int) facts.Visitors {
 	t.Helper()
-	var a traffic.Visitors
+	var a facts.Visitors
 	for offset := 0; ; offset += limit {
 		q := url.Values{"limit": {fmt.Sprint(limit)}, "offset": {fmt.Sprint(offset)}}
 		if from != "" {
@@ -121,11 +121,11 @@ func window(from, to string) analytics.Window {
 	return analytics.Window{From: date(from), To: date(to)}
 }
 
-func truth(t testing.TB, s *Sandbox, from, to string) traffic.Visitors {
+func truth(t testing.TB, s *Sandbox, from, to string) facts.Visitors {
 	t.Helper()
 	totals, rows, err := s.Visitors(DefaultProject, window(from, to))
 	check(t, err)
-	return traffic.Visitors{Totals: totals, Rows: rows}
+	return facts.Visitors{Totals: totals, Rows: rows}
 }
 
 // check ends the test with an error.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/sandbox/traffic"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
 // weekBefore returns the week that begins n weeks before the newest complete one.
@@ -21,13 +21,13 @@ func weekBefore(now time.Time, n int) analytics.Window {
 	return analytics.Window{From: monday, To: monday + 7}
 }
 
-func counted(t fataler, s *Sandbox, w analytics.Window) traffic.Visitors {
+func counted(t fataler, s *Sandbox, w analytics.Window) facts.Visitors {
 	t.Helper()
 	totals, rows, err := s.Visitors(DefaultProject, w)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return traffic.Visitors{Totals: totals, Rows: rows}
+	return facts.Visitors{Totals: totals, Rows: rows}
 }
 
 func byPath(rows []analytics.Row) []analytics.Row {

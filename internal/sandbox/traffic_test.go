@@ -18,9 +18,10 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/traffic"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
-func compare(t *testing.T, what string, want, got traffic.Visitors) {
+func compare(t *testing.T, what string, want, got facts.Visitors) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s: %s", what, diff)
@@ -112,7 +113,7 @@ func TestTodayGrowsByTheMinute(t *testing.T) {
 func TestLateDataSettles(t *testing.T) {
 	now := time.Date(2026, 10, 14, 0, 0, 0, 0, time.UTC)
 	s := newTest(t, Config{Faults: Faults{LateDays: 2}, Now: func() time.Time { return now }})
-	day := func() traffic.Visitors { return truth(t, s, "2026-10-13", "2026-10-14") }
+	day := func() facts.Visitors { return truth(t, s, "2026-10-13", "2026-10-14") }
 	fresh := day()
 	now = now.Add(24 * time.Hour)
 	older := day()
@@ -225,7 +226,7 @@ func TestMovingDaysMoveWithTheClock(t *testing.T) {
 }
 
 func TestMovingIsDeterministic(t *testing.T) {
-	at := func(c Config, age time.Duration, days int) traffic.Visitors {
+	at := func(c Config, age time.Duration, days int) facts.Visitors {
 		c.Pages, c.Days = 50, days
 		c.Now = func() time.Time { return midnight.Add(age) }
 		s := newTest(t, c)
@@ -368,7 +369,7 @@ func modelTotals(events []modelEvent) (totals analytics.Totals) {
 		Total: int64(len(seen["total"]))}
 }
 
-func model(events []modelEvent, from, to, now time.Time, lateDays int) traffic.Visitors {
+func model(events []modelEvent, from, to, now time.Time, lateDays int) facts.Visitors {
 	var visible []modelEvent
 	byPath := map[string][]modelEvent{}
 	for _, e := range events {
@@ -378,7 +379,7 @@ func model(events []modelEvent, from, to, now time.Time, lateDays int) traffic.V
 		visible = append(visible, e)
 		byPath[e.path] = append(byPath[e.path], e)
 	}
-	a := traffic.Visitors{Totals: modelTotals(visible)}
+	a := facts.Visitors{Totals: modelTotals(visible)}
 	for path, events := range byPath {
 		n := modelTotals(events)
 		a.Rows = append(a.Rows, analytics.Row{Path: path, Totals: analytics.Totals{Human: n.Human, AI: n.AI, Total: n.Total}})

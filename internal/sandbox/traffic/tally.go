@@ -13,16 +13,9 @@ import (
 // Interval is the half-open span [from, to) of event times, in Unix seconds.
 type Interval struct{ From, To int64 }
 
-// Visitors is the whole answer about a window: all its rows, by total from the largest, then by
-// path.
-type Visitors struct {
-	Totals analytics.Totals
-	Rows   []analytics.Row
-}
-
 // CountVisitors counts the distinct visitors of t in w among the events that arrived up to horizon. Unconfirmed
 // people count unless humans is [analytics.Confirmed].
-func CountVisitors(t Traffic, w Interval, horizon int64, humans analytics.Humans) Visitors {
+func CountVisitors(t Traffic, w Interval, horizon int64, humans analytics.Humans) facts.Visitors {
 	var counter facts.Counter
 	counts := func(event) bool { return true }
 	if humans == analytics.Confirmed {
@@ -34,7 +27,7 @@ func CountVisitors(t Traffic, w Interval, horizon int64, humans analytics.Humans
 			counter.Add(e.who, int(e.page))
 		}
 	})
-	return Visitors{counter.Site(), counter.Rows(t.Paths())}
+	return facts.Visitors{Totals: counter.Site(), Rows: counter.Rows(t.Paths())}
 }
 
 // visitorSet is a set of visitors, by number.
@@ -78,11 +71,9 @@ func eachEvent(t Traffic, w Interval, horizon int64, day func(analytics.Date) []
 	}
 }
 
-// Agents is the whole answer about the agents of a window: totals by agent and audience, and rows in this order.
-type Agents struct{ Totals, Rows []analytics.AgentRow }
-
-// CountAgents counts the agents of t as CountVisitors counts visitors.
-func CountAgents(t Traffic, w Interval, horizon int64, humans analytics.Humans) Agents {
+// CountAgents counts the agents of t as CountVisitors counts visitors: totals by agent and audience, and rows in this
+// order.
+func CountAgents(t Traffic, w Interval, horizon int64, humans analytics.Humans) facts.Agents {
 	whole, pages := newRowCounter[analytics.AgentRow](), newRowCounter[analytics.AgentRow]()
 	networks := map[string]map[uint32]bool{} // of paths that are not there
 	paths := slices.Concat(t.Paths(), t.missing())
@@ -126,9 +117,10 @@ func CountAgents(t Traffic, w Interval, horizon int64, humans analytics.Humans) 
 	})
 	set := func(row *analytics.AgentRow, visitors int64) { row.Visitors = visitors }
 	compare := analytics.AgentRow.Compare
-	return Agents{whole.rows(set, compare), slices.DeleteFunc(pages.rows(set, compare), func(r analytics.AgentRow) bool {
+	rows := slices.DeleteFunc(pages.rows(set, compare), func(r analytics.AgentRow) bool {
 		return !r.Found && len(networks[r.Path]) < 2
-	})}
+	})
+	return facts.Agents{Totals: whole.rows(set, compare), Rows: rows}
 }
 
 // addRequest adds a request to its row.
@@ -144,11 +136,9 @@ func addRequest(row *analytics.AgentRow, e event) {
 	}
 }
 
-// Sources is the whole answer about where people came from: totals by source and agent, and rows in this order.
-type Sources struct{ Totals, Rows []analytics.SourceRow }
-
-// CountSources counts the sources of t as CountVisitors counts visitors.
-func CountSources(t Traffic, w Interval, horizon int64) Sources {
+// CountSources counts where the people of t came from, as CountVisitors counts visitors: totals by source and agent, and
+// rows in this order.
+func CountSources(t Traffic, w Interval, horizon int64, _ analytics.Humans) facts.Sources {
 	whole, pages := newRowCounter[analytics.SourceRow](), newRowCounter[analytics.SourceRow]()
 	paths := t.Paths()
 	shown := confirmed(t, w, horizon)
@@ -166,7 +156,8 @@ func CountSources(t Traffic, w Interval, horizon int64) Sources {
 		pages.add(row, e.who).Requests++
 	})
 	set := func(row *analytics.SourceRow, visitors int64) { row.Visitors = visitors }
-	return Sources{whole.rows(set, analytics.SourceRow.Compare), pages.rows(set, analytics.SourceRow.Compare)}
+	compare := analytics.SourceRow.Compare
+	return facts.Sources{Totals: whole.rows(set, compare), Rows: pages.rows(set, compare)}
 }
 
 // rowCounter counts the readers of rows, which have no numbers except their requests.
@@ -198,14 +189,9 @@ func (c *rowCounter[R]) rows(set func(row *R, visitors int64), compare func(a, b
 	return c.counted
 }
 
-// Views is the whole answer about the requests of a window: of the site, and of each page, in the order of visitors.
-type Views struct {
-	Totals analytics.Totals
-	Rows   []analytics.ViewRow
-}
-
-// CountViews counts the views of t; all visitors that claim to be people count as people.
-func CountViews(t Traffic, w Interval, horizon int64) (all Views) {
+// CountViews counts the requests of t, of the site and of each page, in the order of visitors; all visitors that claim to
+// be people count as people.
+func CountViews(t Traffic, w Interval, horizon int64, _ analytics.Humans) (all facts.Views) {
 	pages := make([]analytics.ViewRow, len(t.Paths()))
 	eachEvent(t, w, horizon, t.day, func(e event) {
 		row := &pages[e.page]

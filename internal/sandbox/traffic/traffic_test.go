@@ -17,6 +17,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
 // project returns the traffic of a project until the 14th of October 2026.
@@ -153,10 +154,10 @@ func TestCourses(t *testing.T) {
 
 // answers are all reports of a window.
 type answers struct {
-	Visitors Visitors
-	Agents   Agents
-	Sources  Sources
-	Views    Views
+	Visitors facts.Visitors
+	Agents   facts.Agents
+	Sources  facts.Sources
+	Views    facts.Views
 }
 
 // bruteForce counts the events of days: of the traffic, and beside it.
@@ -295,7 +296,7 @@ func TestReportsAreExact(t *testing.T) {
 			var human [2]int64
 			for i, humans := range []analytics.Humans{analytics.Confirmed, analytics.Claimed} {
 				got := answers{CountVisitors(site, in, horizon, humans), CountAgents(site, in, horizon, humans),
-					CountSources(site, in, horizon), CountViews(site, in, horizon)}
+					CountSources(site, in, horizon, humans), CountViews(site, in, horizon, humans)}
 				if diff := gocmp.Diff(bruteForce(site, w, humans), got); diff != "" {
 					t.Errorf("%+v %s %s (-want, +got): %s", o, w, humans, diff)
 				}
