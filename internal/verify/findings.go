@@ -11,6 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -280,10 +281,11 @@ func (w *survey) implausible(ctx context.Context, damaged map[analytics.Key]bool
 		out = append(out, Finding{Key: &key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
 	}
 	alike, newest := map[string]*analytics.Alike{}, map[string]analytics.Key{}
-	days, longer := map[series][]countedRevision{}, []countedRevision{}
+	days, longer := map[schedule.Source][]countedRevision{}, []countedRevision{}
 	count := func(rev analytics.Revision, counts analytics.Counts) {
 		if c := (countedRevision{rev, counts}); rev.Granularity == analytics.Day {
-			days[c.series()] = append(days[c.series()], c)
+			source := schedule.SourceOf(c.Key)
+			days[source] = append(days[source], c)
 		} else {
 			longer = append(longer, c)
 		}
@@ -344,7 +346,7 @@ func (w *survey) implausible(ctx context.Context, damaged map[analytics.Key]bool
 		}
 	}
 	for _, long := range longer {
-		inside := days[long.series()] // in the order of their dates
+		inside := days[schedule.SourceOf(long.Key)] // in the order of their dates
 		begin, _ := slices.BinarySearchFunc(inside, long.From, func(r countedRevision, d analytics.Date) int {
 			return cmp.Compare(r.From, d)
 		})

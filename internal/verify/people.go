@@ -18,14 +18,6 @@ type countedRevision struct {
 	counts analytics.Counts
 }
 
-// series are the windows that are compared.
-type series struct {
-	report  analytics.Report
-	project string
-}
-
-func (c countedRevision) series() series { return series{c.Report, c.Project} }
-
 // comparable are the counts of c that count the same as the counts of a longer window: people counted by another
 // mode are other people.
 func (c countedRevision) comparable(long analytics.Revision) analytics.Counts {

@@ -25,7 +25,7 @@ type agentNumbers struct {
 	All       string          // leads to all agents
 	Days      string          // of the window that is shown
 	Audiences []agentAudience // of its views, the one with most requests first
-	Pages     *agentPages     // nil: it read none
+	Pages     *agentList      // that it asked for most; nil: it read none
 	Misses    *agentList      // what it asked for that is not there; nil: nothing
 	Sent      *sentPeople     // nil: no source of people is known for its operator, or none is exported
 }
@@ -43,14 +43,6 @@ type agentWindow struct {
 	query.AgentHistoryWindow
 	Granularity analytics.Granularity
 	Href        string // of its numbers; empty: it has none
-}
-
-// agentPages is the pages that an agent asked for most.
-type agentPages struct {
-	Note, Before string
-	Project      string
-	Query        string
-	Rows         []view.RankedAgent
 }
 
 // sentPeople is the people whom the source of an agent's operator brought.
@@ -155,7 +147,7 @@ func (n *agentNumbers) readPages(ctx context.Context, from sinks.Sink, p *archiv
 		if len(r.Agents) == 0 {
 			continue
 		}
-		n.Pages = &agentPages{Note: n.Days + ", " + format.Plural(r.Count, "page"), Rows: r.Agents,
+		n.Pages = &agentList{Note: n.Days + ", " + format.Plural(r.Count, "page"), Rows: r.Agents,
 			Project: p.address.project.ID, Query: p.address.rest()}
 		if int(r.Count) > len(r.Agents) {
 			n.Pages.Note = fmt.Sprintf("%s, the %d most asked of %s", n.Days, len(r.Agents), format.Plural(r.Count, "page"))

@@ -83,14 +83,9 @@ func lintPrompts(c config.Config) (prompts.Scanned, error) {
 	return folder.Lint()
 }
 
-type addOptions struct {
-	name, id, title, project, key string
-	followUps, dependsOn          []string
-	template                      bool
-}
-
 func (a commands) addCommand() *cobra.Command {
-	var o addOptions
+	var name string
+	var p prompts.Prompt
 	cmd := &cobra.Command{
 		Use:   "add [TEXT...]",
 		Short: "write a prompt file, from the arguments or from standard input",
@@ -101,29 +96,29 @@ its next scan.`,
 		Example: `  docgauge jobs add --title "Fix typos" Fix all typos in the guides.
   docgauge jobs add --id changelog --follow-up "Keep it shorter." <prompt.md`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.add(o, args, cmd.InOrStdin()) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.add(name, p, args, cmd.InOrStdin()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.name, "file", "", "name of the file, relative to the folder (default: made from id or title)")
-	f.StringVar(&o.id, "id", "", "id of the prompt (default: its path)")
-	f.StringVar(&o.title, "title", "", "title, for people")
-	f.StringVar(&o.project, "project", "", "one of DOCGAUGE_PROJECTS (needed if there are several)")
-	f.StringVar(&o.key, "concurrency-key", "", "key; the prompt waits while a job with the same key is at work")
-	f.StringArrayVar(&o.followUps, "follow-up", nil, "message for the job once it is completed (repeatable)")
-	f.StringSliceVar(&o.dependsOn, "depends-on", nil, "ids of prompts that must be completed first")
-	f.BoolVar(&o.template, "template", false, "render the text as a template, with [[ ]]")
+	f.StringVar(&name, "file", "", "name of the file, relative to the folder (default: made from id or title)")
+	f.StringVar(&p.ID, "id", "", "id of the prompt (default: its path)")
+	f.StringVar(&p.Title, "title", "", "title, for people")
+	f.StringVar(&p.Project, "project", "", "one of DOCGAUGE_PROJECTS (needed if there are several)")
+	f.StringVar(&p.ConcurrencyKey, "concurrency-key", "", "key; the prompt waits while a job with the same key is at work")
+	f.StringArrayVar(&p.FollowUps, "follow-up", nil, "message for the job once it is completed (repeatable)")
+	f.StringSliceVar(&p.DependsOn, "depends-on", nil, "ids of prompts that must be completed first")
+	f.BoolVar(&p.Template, "template", false, "render the text as a template, with [[ ]]")
 	return cmd
 }
 
 // maxInput is more than a prompt may have.
 const maxInput = 2 * prompts.MaxBytes
 
-func (a commands) add(o addOptions, args []string, in io.Reader) error {
+func (a commands) add(name string, p prompts.Prompt, args []string, in io.Reader) error {
 	c, err := a.Config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
-	text := strings.Join(args, " ")
+	p.Body = strings.TrimSpace(strings.Join(args, " "))
 	if len(args) > 0 && hasText(in) {
 		return input.Usage(errors.New("docgauge jobs add: there is text as arguments and on standard input: give one of the " +
 			"two; in a loop that reads standard input, add </dev/null"))
@@ -136,16 +131,13 @@ func (a commands) add(o addOptions, args []string, in io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("standard input: %w", err)
 		}
-		text = string(read)
+		p.Body = strings.TrimSpace(string(read))
 	}
 	folder, err := OpenPrompts(c)
 	if err != nil {
 		return err
 	}
-	name, err := folder.Write(o.name, prompts.Prompt{
-		ID: o.id, Title: o.title, Project: o.project, ConcurrencyKey: o.key,
-		FollowUps: o.followUps, DependsOn: o.dependsOn, Template: o.template, Body: strings.TrimSpace(text),
-	})
+	name, err = folder.Write(name, p)
 	if _, wrong := errors.AsType[prompts.Error](err); wrong {
 		return input.Usage(err)
 	}
