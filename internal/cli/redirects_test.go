@@ -87,7 +87,7 @@ func (s *redirectedSite) visits(from, to int, want string) string {
 		rules = engines.Git(s.T, s.bare, "show", "main:redirects.map")
 		redirect = "if ($docgauge_redirect) { return 301 $docgauge_redirect; }"
 	}
-	w := engines.RunNginxWith(s.T, s.pages, map[string]string{
+	w := engines.RunNginx(s.T, s.pages, map[string]string{
 		"access": `$http_x_address - - [$time] "$request" $status $body_bytes_sent "-" "$http_user_agent"`}, rules, redirect)
 	for ago := from; ago >= to; ago-- {
 		for reader := range 24 {

@@ -33,7 +33,7 @@ func TestNginx(t *testing.T) {
 	if strings.Count(text, "all-of-them") != 1 {
 		t.Errorf("want the rule once:\n%s", text)
 	}
-	w := engines.RunNginxWith(t, root, nil, text, "if ($docgauge_redirect) { return 301 $docgauge_redirect; }")
+	w := engines.RunNginx(t, root, nil, text, "if ($docgauge_redirect) { return 301 $docgauge_redirect; }")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for path, want := range map[string]string{"/old/~a-b_c.d": "/page", "/more": "/other", "/page": "", "/old/~a-b_cXd": "",
 		"/more/x": "", "/old": "", "/more/": "/other", "/more.html": "/other", "/more.md": "/other", "/more.html.md": "/other",

@@ -27,27 +27,19 @@ func (w *WebServer) Reopen() error {
 }
 
 // RunNginx starts nginx for one test, as [StartNginx] does.
-func RunNginx(t testing.TB, root string, formats map[string]string) *WebServer {
+func RunNginx(t testing.TB, root string, formats map[string]string, more ...string) *WebServer {
 	t.Helper()
-	return run(t, func(dir string) (*WebServer, error) { return StartNginx(dir, root, formats) })
+	return run(t, func(dir string) (*WebServer, error) { return StartNginx(dir, root, formats, more...) })
 }
 
 // StartNginx starts nginx, which keeps its files in dir. It serves root and writes a log in each of the formats,
 // which are log_formats by their names; an empty one is nginx's own of that name. Its variable $time is what the
 // request says in X-Time, or now in ISO 8601: so nginx can log days of the past. Browsers keep what is below /immutable/.
-func StartNginx(dir, root string, formats map[string]string) (*WebServer, error) {
+// More is configuration of http, and then of its server.
+func StartNginx(dir, root string, formats map[string]string, more ...string) (*WebServer, error) {
+	more = append(more, "", "")
 	return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
-		return newNginx(dir, ports, root, formats, "", "")
-	})
-}
-
-// RunNginxWith is RunNginx with more configuration of http and of its server.
-func RunNginxWith(t testing.TB, root string, formats map[string]string, http, server string) *WebServer {
-	t.Helper()
-	return run(t, func(dir string) (*WebServer, error) {
-		return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
-			return newNginx(dir, ports, root, formats, http, server)
-		})
+		return newNginx(dir, ports, root, formats, more[0], more[1])
 	})
 }
 
