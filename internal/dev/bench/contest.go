@@ -18,6 +18,7 @@ const (
 	goParquetClient   = "go-parquet"
 	bareClient        = "bare"
 	bareWindowsClient = "bare windows"
+	ownClient         = "own client"
 	clickHouseClient  = "ClickHouse"
 	duckDBClient      = "DuckDB"
 	goAccessClient    = "GoAccess"
