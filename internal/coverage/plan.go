@@ -337,9 +337,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			in.Specs = append(in.Specs, c.Windows[i])
 		}
 	}
-	in.Open = slices.DeleteFunc(slices.Clone(in.Open), func(g analytics.Granularity) bool {
-		return !slices.ContainsFunc(in.Specs, func(spec analytics.Spec) bool { return spec.Granularity == g })
-	})
+	in.Open = slices.DeleteFunc(slices.Clone(in.Open), func(g analytics.Granularity) bool { return !s.hasWindows(in, g) })
 	return in, nil
 }
 
