@@ -144,8 +144,7 @@ func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]strin
 // noWindows is the error that an archive is empty, or has no window inside dates.
 func noWindows(from sinks.Sink, within analytics.Window) error {
 	if within == (analytics.Window{}) {
-		return fmt.Errorf("the archive %s has no window: run `docgauge export` first (`docgauge plan` says what it "+
-			"exports), or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+		return query.NoWindows(from)
 	}
 	return input.Usagef("--from, --to: the archive %s has no window inside %s", from.Location(), within)
 }

@@ -117,10 +117,13 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 		return a.remoteWrite(ctx, receiver, archive, o, t.json)
 	}
 	s, err := history.Write(ctx, a.Out, archive, o)
-	if errors.Is(err, history.ErrNothing) {
+	_, isEmpty := errors.AsType[query.NoAnswerError](err)
+	switch {
+	case errors.Is(err, history.ErrNothing):
 		return input.Usage(err)
-	}
-	if err != nil {
+	case isEmpty:
+		return err
+	case err != nil:
 		return fmt.Errorf("%w\nthe history is not complete: do not use it (`docgauge verify` says how to mend the "+
 			"archive)", err)
 	}
