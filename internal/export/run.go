@@ -164,6 +164,7 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 		if clock.Sleep(ctx, max(time.Second, s.Resume.Sub(a.Now()))) != nil {
 			break
 		}
+		a.API.Budget.Renew()
 		if ledger, err = e.ledgerNow(ctx); err != nil {
 			return err
 		}
