@@ -91,6 +91,11 @@ func TestCompose(t *testing.T) {
 			t.Errorf("%s: %v", service, err)
 		}
 	}
+	for _, name := range []string{"DOCGAUGE_SITE_HOSTS", "DOCGAUGE_SITE_EXCLUDE", "DOCGAUGE_SITE_HUMANS"} {
+		if p.Services["site"].Environment[name] == nil {
+			t.Errorf("site: %s cannot be set", name)
+		}
+	}
 	// The image has its own health check, and the sandbox is not serve.
 	unchecked := []string{"docgauge", "docgauge-sandbox", "docgauge-site"}
 	for name, s := range p.Services {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -116,11 +117,11 @@ func (a *App) ConfirmClock(ctx context.Context) (confirmed bool, err error) {
 	return a.API.ConfirmClock(ctx)
 }
 
-// Flush writes the requests and their results to the state.
+// Flush writes the requests and their results to the state, and returns its first error: a full disk refuses all alike.
 func (a *API) Flush(ctx context.Context) error {
-	err := errors.Join(a.Budget.Flush(ctx), a.FlushAgents(ctx), a.Meter.Flush(ctx, a.state))
+	err := cmp.Or(a.Budget.Flush(ctx), a.FlushAgents(ctx), a.Meter.Flush(ctx, a.state))
 	for labels := range a.Meter.takeAnswered() {
-		err = errors.Join(err, a.state.SetDone(ctx, keyAnswered+labels, a.now()))
+		err = cmp.Or(err, a.state.SetDone(ctx, keyAnswered+labels, a.now()))
 	}
 	return err
 }

@@ -282,7 +282,7 @@ func (b *Budget) takePatience(refusal *exhaustedError) (wait time.Duration, enou
 	return wait, true
 }
 
-// Renew restores the budget's whole Patience: a run begins.
+// Renew restores the budget's whole Patience: a run begins, or continues after a pause.
 func (b *Budget) Renew() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -52,7 +52,7 @@ func (a *Program) openArchive(o archiveOptions, reports ...analytics.Report) (ou
 	if out.selection.Granularity, err = analytics.ParseGranularity(o.window); err != nil {
 		return out, input.Usagef("--window: %w", err)
 	}
-	out.selection.Projects, out.selection.Order = coverage.List(o.project), out.config.Projects
+	out.selection.Projects, out.selection.Order = format.List(o.project), out.config.Projects
 	out.selection.Names = out.config.ProjectNames
 	out.Sink, err = archiveAt(o.archive, out.config, reports...)
 	return out, err
@@ -78,7 +78,7 @@ type neededArchive struct {
 
 // withoutOthers returns from as [neededArchive], if projects are selected or configured.
 func (a *Program) withoutOthers(from sinks.Sink, c config.Config, project string) sinks.Sink {
-	needed := coverage.List(project)
+	needed := format.List(project)
 	if len(needed) == 0 {
 		needed = c.Projects
 	}
@@ -137,15 +137,14 @@ func csvOf[Report any](empty any, rows func(Report) []any) func(io.Writer, []Rep
 }
 
 func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]string, error) {
-	ids := coverage.List(flag)
+	ids := format.List(flag)
 	return ids, asUsageError(query.CheckProjects(ctx, from, ids))
 }
 
 // noWindows is the error that an archive is empty, or has no window inside dates.
 func noWindows(from sinks.Sink, within analytics.Window) error {
 	if within == (analytics.Window{}) {
-		return fmt.Errorf("the archive %s has no window: run `docgauge export` first (`docgauge plan` says what it "+
-			"exports), or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+		return query.NoWindows(from)
 	}
 	return input.Usagef("--from, --to: the archive %s has no window inside %s", from.Location(), within)
 }

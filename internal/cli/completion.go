@@ -10,7 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/cli/jobs"
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
@@ -50,7 +50,7 @@ func (a *Program) flagValues(cmd *cobra.Command, flag string) cobra.CompletionFu
 		if cmd.Name() == "sandbox" { // its projects can have any name
 			return nil
 		}
-		return completeList(func() []string { return coverage.List(a.setting("PROJECTS")) })
+		return completeList(func() []string { return format.List(a.setting("PROJECTS")) })
 	case "windows":
 		return completeList(a.configuredWindows)
 	case "window":
@@ -84,7 +84,7 @@ func (a *Program) flagValues(cmd *cobra.Command, flag string) cobra.CompletionFu
 func completeList(all func() []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := typed[:strings.LastIndex(typed, ",")+1]
-		given := coverage.List(before)
+		given := format.List(before)
 		var out []cobra.Completion
 		for _, name := range all() {
 			if !slices.Contains(given, name) {
@@ -106,7 +106,7 @@ func (a *Program) setting(name string) string {
 }
 
 func (a *Program) configuredWindows() []string {
-	list := coverage.List(a.setting("WINDOWS"))
+	list := format.List(a.setting("WINDOWS"))
 	for i, w := range list {
 		list[i], _, _ = strings.Cut(w, ":")
 	}

@@ -93,6 +93,9 @@ Variables DOCGAUGE_SITE_… of the environment are written too.`,
 }
 
 func (a *Program) init(ctx context.Context, o setup.Options, in io.Reader) (err error) {
+	if o.NoCheck && o.Export {
+		return input.Usagef("--no-check, --export: give one of them: one sends nothing, the other exports")
+	}
 	if err := o.CheckFile(); err != nil {
 		return err
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
 // TestJobsUnreadable: another user's folder is not an empty one, and another user's
@@ -110,6 +113,31 @@ func TestJobsAddFails(t *testing.T) {
 	adds("no such folder", "none/c.md", exitUsage, "no such file or directory")
 	check(t, syscall.Mount("none", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	adds("read-only", "c.md", exitFailed, "prompt c.md: read-only file system")
+}
+
+// TestExportDiskFull: wherever a run meets the end of the disk that has the state, no line says that twice, nor another line
+// the same.
+func TestExportDiskFull(t *testing.T) {
+	t.Parallel()
+	p := placeFor(t, testbed.NewService(t, sandbox.Config{}), []string{sandbox.DefaultProject}, "DOCGAUGE_WINDOWS=day",
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(9).String())
+	disk := smallDisk(t, filepath.Join(p.dir, "state"))
+	filler := filepath.Join(disk, "filler")
+	for size := fillDisk(t, filler); size > 0; size -= 8 * int64(os.Getpagesize()) {
+		check(t, os.Truncate(filler, size))
+		code, out, stderr := p.try(t, "export")
+		repeated, said := strings.Contains(stderr, "spool: spool: "), map[string]bool{}
+		for line := range strings.Lines(stderr) {
+			repeated = repeated || strings.Count(line, "the disk is full: ") > 1 || said[line]
+			said[line] = true
+		}
+		if repeated {
+			t.Fatalf("%d bytes of filler:\n%s%s", size, out, stderr)
+		}
+		if code == exitDone {
+			return
+		}
+	}
 }
 
 // smallDisk mounts a file system of 1 MiB until the test ends.

@@ -18,7 +18,6 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks"
@@ -108,7 +107,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	if scope.Projects, err = archiveProjects(ctx, t.project, from); err != nil {
 		return err
 	}
-	for _, text := range coverage.List(t.windows) {
+	for _, text := range format.List(t.windows) {
 		scope.Granularities = append(scope.Granularities, analytics.Granularity(text))
 	}
 	o.Want = scope.Has
@@ -117,10 +116,13 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 		return a.remoteWrite(ctx, receiver, archive, o, t.json)
 	}
 	s, err := history.Write(ctx, a.Out, archive, o)
-	if errors.Is(err, history.ErrNothing) {
+	_, isEmpty := errors.AsType[query.NoAnswerError](err)
+	switch {
+	case errors.Is(err, history.ErrNothing):
 		return input.Usage(err)
-	}
-	if err != nil {
+	case isEmpty:
+		return err
+	case err != nil:
 		return fmt.Errorf("%w\nthe history is not complete: do not use it (`docgauge verify` says how to mend the "+
 			"archive)", err)
 	}
@@ -159,7 +161,7 @@ func (t openmetricsOptions) options(now time.Time) (o history.Options, err error
 	if o.Labels, err = history.ParseLabels(t.labels); err != nil {
 		return o, input.Usagef("--label %w", err)
 	}
-	for _, text := range coverage.List(t.windows) {
+	for _, text := range format.List(t.windows) {
 		if _, err := analytics.ParseGranularity(text); err != nil {
 			return o, input.Usagef("--windows: %w", err)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/input"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/outcomes"
 	"github.com/docgauge/docgauge/internal/state"
@@ -84,7 +84,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := web.ReportOptions{
-		Now: a.Now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project), Missed: true,
+		Now: a.Now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: format.List(o.project), Missed: true,
 	}
 	if q.From, q.To, err = input.DateFlags(o.from, o.to, "windows"); err != nil {
 		return err

@@ -157,7 +157,7 @@ func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, op
 	if err != nil || o.project == "" {
 		return known, err
 	}
-	for _, id := range coverage.List(o.project) {
+	for _, id := range format.List(o.project) {
 		for _, s := range opened.Sinks {
 			if query.CheckProjects(ctx, s, []string{id}) == nil {
 				known = append(known, id)

@@ -188,13 +188,20 @@ func (s *Source) locate(p Problems) {
 	}
 }
 
-// checkNames finds DOCGAUGE_ variables of the environment that nothing reads. Kubernetes sets some
-// for a Service called docgauge, which are not ours.
+// checkNames finds DOCGAUGE_ variables of the environment that nothing reads. Kubernetes sets some for each Service
+// whose name begins with docgauge, which are not ours: their names begin like the one that ends in _SERVICE_HOST.
 func (s *Source) checkNames(p *Problems) {
+	services := []string{prefix}
+	for key := range s.environ {
+		if service, ok := strings.CutSuffix(key, "SERVICE_HOST"); ok {
+			services = append(services, service)
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(s.environ)) {
-		name, ours := strings.CutPrefix(key, prefix)
 		_, known := variable(key)
-		if ours && !known && !strings.HasPrefix(name, "PORT") && !strings.HasPrefix(name, "SERVICE_") {
+		if strings.HasPrefix(key, prefix) && !known && !slices.ContainsFunc(services, func(service string) bool {
+			return strings.HasPrefix(key, service+"PORT") || strings.HasPrefix(key, service+"SERVICE_")
+		}) {
 			p.add("%s: unknown variable%s", key, didYouMean(key))
 		}
 	}

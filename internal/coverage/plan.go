@@ -26,23 +26,16 @@ type Selection struct {
 	Windows, Projects string
 }
 
-// List splits a comma-separated list; spaces do not count, nor what comes again.
-func List(text string) (list []string) {
-	for one := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-		if !slices.Contains(list, one) {
-			list = append(list, one)
-		}
-	}
-	return list
-}
-
-// SelectProjects splits a comma-separated list of projects, and refuses one that is not known.
+// SelectProjects splits a comma-separated list of projects, each of them once, and refuses one that is not known.
 // origin is where the known projects are, for the error.
 func SelectProjects(list string, known []string, origin string) ([]string, error) {
-	ids := List(list)
-	for _, id := range ids {
+	var ids []string
+	for _, id := range format.List(list) {
 		if !slices.Contains(known, id) {
 			return nil, mistake("--project %.140q is not in %s; %s", id, origin, format.DidYouMean(id, known))
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	return ids, nil
@@ -101,7 +94,7 @@ func (s Selection) IsNamed() bool { return s.From != "" || s.To != "" }
 
 // name tells the readings of named windows apart.
 func (s Selection) name() string {
-	sorted := func(list string) string { return strings.Join(slices.Sorted(slices.Values(List(list))), ",") }
+	sorted := func(list string) string { return strings.Join(slices.Sorted(slices.Values(format.List(list))), ",") }
 	return fmt.Sprintf("from=%s to=%s windows=%s projects=%s", s.From, s.To, sorted(s.Windows), sorted(s.Projects))
 }
 
@@ -326,7 +319,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 	for _, spec := range c.Windows {
 		known = append(known, string(spec.Granularity))
 	}
-	for _, name := range List(s.Windows) {
+	for _, name := range format.List(s.Windows) {
 		i := slices.IndexFunc(c.Windows, func(spec analytics.Spec) bool {
 			return spec.String() == name || string(spec.Granularity) == name
 		})
@@ -337,9 +330,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			in.Specs = append(in.Specs, c.Windows[i])
 		}
 	}
-	in.Open = slices.DeleteFunc(slices.Clone(in.Open), func(g analytics.Granularity) bool {
-		return !slices.ContainsFunc(in.Specs, func(spec analytics.Spec) bool { return spec.Granularity == g })
-	})
+	in.Open = slices.DeleteFunc(slices.Clone(in.Open), func(g analytics.Granularity) bool { return !s.hasWindows(in, g) })
 	return in, nil
 }
 

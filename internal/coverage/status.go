@@ -94,7 +94,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 				r.Owed[sink]++
 			}
 		}
-		if !e.Verified && slices.Contains(in.Projects, e.Project) {
+		if !e.Verified && slices.Contains(in.Projects, e.Project) && sel.hasWindows(in, e.Granularity) {
 			r.Unverified = append(r.Unverified, unverifiedWindow{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
 		}
 	}
@@ -106,12 +106,19 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 	if err != nil {
 		return r, err
 	}
-	r.Open = append([]analytics.OpenWindow{}, open...)
+	r.Open = append([]analytics.OpenWindow{}, slices.DeleteFunc(open, func(w analytics.OpenWindow) bool {
+		return !sel.hasWindows(in, w.Granularity)
+	})...)
 	runs, err := db.LastRuns(ctx, 1)
 	for _, run := range runs {
 		r.LastRun = &run
 	}
 	return r, err
+}
+
+// hasWindows reports whether the selection, whose input is in, has the windows of a granularity.
+func (s Selection) hasWindows(in schedule.Input, g analytics.Granularity) bool {
+	return s.Windows == "" || slices.ContainsFunc(in.Specs, func(spec analytics.Spec) bool { return spec.Granularity == g })
 }
 
 // wanted names the windows of a grid.

@@ -96,20 +96,28 @@ func writeFile(path string, data []byte, mode fs.FileMode, publish func(file, pa
 	base := filepath.Base(path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+base[:min(len(base), most)]+".*.tmp")
 	if err != nil {
-		return err
+		return about(path, err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // not there once it was renamed
 	_, err = f.Write(data)
 	if err == nil {
 		err = errors.Join(f.Chmod(mode), f.Sync())
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = publish(f.Name(), path)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return about(path, err)
 	}
-	if err != nil {
+	if err := publish(f.Name(), path); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// about lets an error of the file beside path name path, which people know.
+func about(path string, err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		of.Path = path
+	}
+	return err
 }
 
 // LockPatience is the time that a process waits for a lock that it needs.

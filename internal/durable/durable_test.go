@@ -160,7 +160,8 @@ func TestWriteFileFails(t *testing.T) {
 	if err := durable.WriteFile(path, []byte("text"), 0o644); err == nil || !strings.Contains(err.Error(), path) {
 		t.Error(err)
 	}
-	if err := durable.WriteFile(filepath.Join(dir, "none", "a.txt"), nil, 0o644); !errors.Is(err, fs.ErrNotExist) {
+	path = filepath.Join(dir, "none", "a.txt")
+	if err := durable.WriteFile(path, nil, 0o644); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
 		t.Error(err)
 	}
 	alone(t, dir, "a.txt")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -40,6 +41,8 @@ type clocks struct {
 	requests int
 	// takes is how long a request takes by docgauge's clock.
 	takes time.Duration
+	// throttles is how often each request is throttled for a minute before it is answered.
+	throttles int
 }
 
 func newClocks(t *testing.T) *clocks {
@@ -65,6 +68,9 @@ func (c *clocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.Header()["Date"] = nil
+	if c.throttles > 0 { // an open connection would hold up the time of a bubble
+		w.Header().Set("Connection", "close")
+	}
 	if c.date != nil {
 		w.Header().Set("Date", time.Now().Add(*c.date).UTC().Format(http.TimeFormat))
 	}
@@ -73,6 +79,11 @@ func (c *clocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.requests++
 	c.now = c.now.Add(c.takes)
+	if c.throttles > 0 && c.requests%(c.throttles+1) != 0 {
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
 	n, to := 0, analytics.Date(0)
 	if err := to.UnmarshalText([]byte(r.FormValue("dateTo"))); err != nil {
 		c.Error(err)
@@ -173,6 +184,26 @@ func TestWait(t *testing.T) {
 		if err != nil || s.Outcome != Success || s.Committed != 5 || s.Open != 1 || s.Left != 0 || s.Requests != 6 ||
 			c.requests != 6 || !slices.Equal(left, []int{4, 2}) {
 			t.Errorf("%d requests, windows left at the pauses: %v; %+v, %v", c.requests, left, s, err)
+		}
+	})
+}
+
+// TestWaitThrottled: each pass of a run that waits has the patience of a run for a service that throttles for a moment.
+func TestWaitThrottled(t *testing.T) {
+	newClocks(t).run() // encoders that all tests share must not be made in a bubble
+	c := newClocks(t)
+	c.cfg.Budget, c.cfg.Concurrency, c.cfg.OpenWindows, c.throttles = 4, 1, nil, 3
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(13*time.Hour + 37*time.Minute)
+		c.truth = time.Now()
+		c.cfg.Since.Date = analytics.DateOf(c.truth) - 5
+		a, err := app.OpenExport(c.cfg, slog.New(slog.DiscardHandler), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(a, nil, noProgress{}, nil).Run(t.Context(), Options{Wait: true})
+		if err = errors.Join(err, a.Close()); err != nil || s.Outcome != Success || s.Committed != 5 || s.Throttled != 0 {
+			t.Errorf("%+v, %v", s, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	duration := state.Observation{
 		Name: "export_duration_seconds", Bucket: view.Bucket(s.Took), Count: 1, Sum: s.Took,
 	}
-	return *s, errors.Join(a.API.Flush(ctx), a.State.EndRun(ctx, run, s.Good(), duration))
+	return *s, cmp.Or(a.API.Flush(ctx), a.State.EndRun(ctx, run, s.Good(), duration))
 }
 
 // passes delivers what earlier runs left, plans and reads, once or, with Wait, until nothing is
@@ -163,6 +164,7 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 		if clock.Sleep(ctx, max(time.Second, s.Resume.Sub(a.Now()))) != nil {
 			break
 		}
+		a.API.Budget.Renew()
 		if ledger, err = e.ledgerNow(ctx); err != nil {
 			return err
 		}

@@ -167,10 +167,12 @@ func (s *Summary) changeMode(c ModeChange) {
 	}
 }
 
-// AddErrors adds those that are not nil.
+// AddErrors adds those that are not nil, unless one before says the same: a full disk refuses every write.
 func (s *Summary) AddErrors(errs ...error) {
 	for _, err := range errs {
-		if err != nil {
+		if err != nil && !slices.ContainsFunc(s.Errors, func(known error) bool {
+			return strings.Contains(known.Error(), err.Error())
+		}) {
 			s.Errors = append(s.Errors, err)
 		}
 	}

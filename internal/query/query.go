@@ -196,14 +196,19 @@ func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) e
 			"`docgauge export`; today only docgauge site and the sandbox offer that report", from.Location(),
 			s.report, s.report)
 	case len(ids) == 0:
-		return noAnswer("the archive %s has no window: run `docgauge export` first (`docgauge plan` says what it "+
-			"exports), or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+		return NoWindows(from)
 	case len(kinds) == 0:
 		return UnknownProjectError(fmt.Sprintf("project %.140q has no window%s in the archive %s; %s",
 			project, s.ofReport(), from.Location(), format.DidYouMean(project, ids)))
 	}
-	return noAnswer("the archive %s has no %s window%s%s; it has %s: --window %s", from.Location(), s.Granularity,
-		strings.TrimSuffix(" of "+project, " of "), s.ofReport(), strings.Join(kinds, ", "), kinds[0])
+	return noAnswer("the archive %s has no %s window%s%s; ask for a kind that it has: %s", from.Location(), s.Granularity,
+		strings.TrimSuffix(" of "+project, " of "), s.ofReport(), strings.Join(kinds, ", "))
+}
+
+// NoWindows is the NoAnswerError of an archive without a window.
+func NoWindows(from sinks.Sink) error {
+	return noAnswer("the archive %s has no window: run `docgauge export` first (`docgauge plan` says what it "+
+		"exports), or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
 }
 
 // ofReport names a report other than visitors.

@@ -247,7 +247,7 @@ func TestErrors(t *testing.T) {
 	}
 	ask("week", "", nil, 0, "has no window: run `docgauge export` first")
 	put(s, windowOf("prj_a", analytics.Day, 0, 1), page("/", 1))
-	ask("week", "", nil, 0, "has no week window; it has day: --window day")
+	ask("week", "", nil, 0, "has no week window; ask for a kind that it has: day")
 	ask("day", "prj_b", nil, 0, "did you mean prj_a?")
 	ask("day", "product", nil, 0, "there are prj_a")
 	at := analytics.NewDate(2026, 11, 1)

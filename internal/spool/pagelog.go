@@ -209,7 +209,7 @@ func (l *PageLog) begin(h header) error {
 		err = l.write(append(newRecord(nil, kindHeader), text...))
 	}
 	l.broken = wrapped(err)
-	return l.broken
+	return err
 }
 
 func (l *PageLog) write(record []byte) error {
@@ -252,7 +252,7 @@ func (l *PageLog) Restart(now time.Time) error {
 	next.Spent += len(l.Pages)
 	next.Reading++
 	next.Started = now
-	return l.begin(next)
+	return wrapped(l.begin(next))
 }
 
 // Reading counts the readings of the window for this revision, from 1.

@@ -171,7 +171,7 @@ func TestArchiveAgents(t *testing.T) {
 		"agents?list=misses&limit=1&format=csv": ",1,/guide/a,,,,2,5,0,-1,,,,,,,GPTBot 5,/guides/a,/guides/a,2026-10-31T00:00:00Z\n",
 		"agents?at=2026-10-01":                  "404 no week window of prj_a in the archive contains 2026-10-01",
 		"agents?project=prj_b":                  "404 project \"prj_b\" has no window of the report agents",
-		"agents?window=day":                     "404 the archive of this server has no day window",
+		"agents?window=day":                     "404 the archive of this server has no day window of prj_a of the report agents; ask for a kind that it has: week",
 		"agents?agent=gptbat":                   "404 agent \"gptbat\" has no row in the week windows asked for",
 		"agents?by=total":                       `400 by "total": want readers, requests, markdown, bytes`,
 		"agents?list=pages":                     "400 agent: missing",

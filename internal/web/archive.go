@@ -162,8 +162,7 @@ func listWindows(ctx context.Context, from sinks.Sink, o ReportOptions) (map[sch
 	}
 	switch {
 	case found == 0:
-		return nil, fmt.Errorf("the archive %s has no window: run `docgauge export` first (`docgauge plan` says what it "+
-			"exports), or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+		return nil, query.NoWindows(from)
 	case len(all) == 0:
 		return nil, fmt.Errorf("no window of the archive %s lies inside the dates asked for; "+
 			"it has windows from %s to %s", from.Location(), first, last)

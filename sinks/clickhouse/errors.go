@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -65,6 +66,12 @@ var passing = map[int32]bool{
 	285: true, 289: true, 319: true, 999: true,
 }
 
+// passingStatus are the statuses of answers that proxies give while they cannot ask the server.
+var passingStatus = map[int]bool{
+	http.StatusTooManyRequests: true, http.StatusBadGateway: true, http.StatusServiceUnavailable: true,
+	http.StatusGatewayTimeout: true,
+}
+
 // isTransient reports whether the same window may be committed a moment later. A
 // server that refuses the login is left to the next run.
 func isTransient(err error) bool {
@@ -75,6 +82,9 @@ func isTransient(err error) bool {
 	}
 	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
 		return passing[e.Code]
+	}
+	if a, ok := errors.AsType[*clickhouse.HTTPError](err); ok {
+		return passingStatus[a.StatusCode]
 	}
 	_, short := errors.AsType[errShort](err)
 	return short || errors.Is(err, errOvertaken) || sinks.IsBroken(err)
@@ -119,6 +129,7 @@ func (s *Sink) explain(err error) error {
 	exception, answered := errors.AsType[*clickhouse.Exception](err)
 	_, absent := errors.AsType[errAbsent](err)
 	connect, connecting := errors.AsType[errConnect](err)
+	proxy, proxied := errors.AsType[*clickhouse.HTTPError](err)
 	switch {
 	case absent:
 		hint = hintAbsent
@@ -127,8 +138,14 @@ func (s *Sink) explain(err error) error {
 		if strings.Contains(exception.Message, "No space left on device") { // some versions say it only in words
 			hint = hintNoSpace
 		}
+	case proxied && passingStatus[proxy.StatusCode]:
+		hint = "a proxy before the server cannot ask it: is the server running?"
+	case proxied && proxy.StatusCode == http.StatusRequestEntityTooLarge:
+		hint = "a proxy before the server limits the size of requests: raise it (client_max_body_size of nginx)"
 	case connecting:
 		hint = s.hintOfConnect(connect.error)
+	case proxied:
+		hint = "a proxy before the server refuses the request"
 	case isUnreachable(err):
 		hint = s.hintOfNoServer()
 	case sinks.IsBroken(err):

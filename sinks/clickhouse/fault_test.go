@@ -2,7 +2,12 @@ package clickhouse
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -246,5 +251,47 @@ func attemptsAreApart(t *testing.T, s *Sink) {
 				t.Errorf("%s: %d attempts were used twice, %v", table, n, err)
 			}
 		}
+	}
+}
+
+// TestProxy: while a proxy before the server cannot ask it, a window is tried again; what it refuses otherwise is named.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	e := start26(t, t.TempDir())
+	must(t, e, "CREATE DATABASE docs")
+	server, err := url.Parse(e.DSN("docs"))
+	check(t, err)
+	var refusals, status atomic.Int64
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: server.Host})
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refusals.Add(-1) >= 0 {
+			http.Error(w, "<html>nginx</html>", int(status.Load()))
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	dsn := strings.Replace(e.DSN("docs"), server.Host, strings.TrimPrefix(proxy.URL, "http://"), 1)
+	s := open(t, dsn)
+	check(t, s.Check(t.Context()))
+	for i, tc := range []struct {
+		status, refusals int
+		want             string
+	}{
+		{503, 1, ""}, {502, 2, ""}, {504, 1000, "is the server running? (HTTP 504)"},
+		{413, 1, "client_max_body_size of nginx) (HTTP 413)"}, {403, 1, "refuses the request (HTTP 403)"},
+	} {
+		status.Store(int64(tc.status))
+		refusals.Store(int64(tc.refusals))
+		err := s.Replace(t.Context(), seal(int32(i+1), 30))
+		if (err != nil) != (tc.want != "") || err != nil && !strings.HasSuffix(err.Error(), tc.want) {
+			t.Errorf("%d times %d: %v, want %q", tc.refusals, tc.status, err, tc.want)
+		}
+		refusals.Store(0)
+	}
+	status.Store(502)
+	refusals.Store(1000)
+	if err := open(t, dsn).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "is the server running") {
+		t.Error(err)
 	}
 }

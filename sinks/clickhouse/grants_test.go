@@ -1,6 +1,9 @@
 package clickhouse
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,17 +12,23 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestGrants runs an export and a collection as a user that has only the rights
-// which docs/clickhouse.md names, on a database whose tables are made already.
+// TestGrants runs an export and a collection as a user that has only the rights which docs/clickhouse.md names, on
+// tables that a user with the rights to create them has made.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	admin, err := engines.StartEngine26(dir)
 	engines.Need(t, err)
 	must(t, admin, "CREATE DATABASE docs")
-	check(t, open(t, admin.DSN("docs"), analytics.Reports...).Check(t.Context()))
 	check(t, admin.Stop())
-	grants := sinktest.DocumentedGrants(t, "../../docs/clickhouse.md", `(?m)^(GRANT .*) TO docgauge;$`)
+	const page = "../../docs/clickhouse.md"
+	grants := sinktest.DocumentedGrants(t, page, `(?m)^(GRANT .*) TO docgauge;$`)
+	text, err := os.ReadFile(page)
+	check(t, err)
+	create := regexp.MustCompile(`(?m)^(GRANT CREATE .*) TO docgauge;$`).FindStringSubmatch(string(text))
+	maker := start26(t, dir, append(slices.Clone(grants), create[1])...)
+	check(t, open(t, maker.DSN("docs"), analytics.Reports...).Check(t.Context()))
+	check(t, maker.Stop())
 	least := start26(t, dir, grants...)
 	s := open(t, least.DSN("docs"), analytics.Reports...)
 	check(t, s.Check(t.Context()))

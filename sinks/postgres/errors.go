@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,7 +15,7 @@ import (
 )
 
 const (
-	hintLogin = "the server refuses user or password: check both in the DSN, and pg_hba.conf"
+	hintLogin = "the server refuses user or password: check both in the DSN, and pg_hba.conf or a pooler's auth_file"
 	hintRight = "the user lacks a right: docs/postgres.md lists the grants, or let the owner of the schema run " +
 		"`docgauge check` once to make the tables"
 	hintNoSpace = "the server's disk is full: free space there; the next run writes the window again"
@@ -30,9 +29,12 @@ const (
 		"lower pool_max_conns in the DSN"
 	hintPrepared = "a pooler before the server does not keep prepared statements: remove default_query_exec_mode from " +
 		"the DSN"
-	hintSilent = "the server stands still: it does not even keep its own time-outs"
-	hintBroken = "the connection broke"
-	hintOthers = "a table of that name is there that docgauge did not make: drop or rename it, or name another " +
+	hintStatement = "the pooler before the server ends a transaction after each statement: set its pool_mode to transaction " +
+		"or session"
+	hintNoDatabase = "the database does not exist: CREATE DATABASE it, or name another one in the DSN"
+	hintSilent     = "the server stands still: it does not even keep its own time-outs"
+	hintBroken     = "the connection broke"
+	hintOthers     = "a table of that name is there that docgauge did not make: drop or rename it, or name another " +
 		"schema with ?search_path= in the DSN"
 )
 
@@ -41,11 +43,11 @@ const undefinedTable = "42P01"
 // hints explain the most common error codes.
 var hints = map[string]string{
 	"28P01": hintLogin, "28000": hintLogin,
-	"3D000": "the database does not exist: CREATE DATABASE it, or name another one in the DSN",
+	"3D000": hintNoDatabase,
 	"42501": hintRight,
 	"53100": hintNoSpace,
 	"25006": hintReadOnly,
-	"42704": hintParameter, "08P01": hintParameter, "22023": hintParameter,
+	"42704": hintParameter, "22023": hintParameter,
 	"53300": "the server has no connection left: raise max_connections, or lower pool_max_conns in the DSN",
 	"42P05": hintPrepared, "26000": hintPrepared,
 	"57014": "a statement was cancelled: if it takes longer than statement_timeout, set a longer one in the DSN",
@@ -65,19 +67,29 @@ var passing = map[string]bool{
 	"57P01": true, "57P02": true, "57P03": true, "57P05": true,
 }
 
-// ofPool are in the messages of poolers whose pool is exhausted: PgBouncer's, with the code of a protocol
-// error, and Supavisor's.
-var ofPool = []string{"query_wait_timeout", "no more connections allowed", "max_client_conn", "axClients", "max clients"}
+// ofPoolers explain parts of messages of poolers, PgBouncer's, whose code is always a protocol error, and Supavisor's.
+var ofPoolers = []struct{ message, hint string }{
+	{"query_wait_timeout", hintPool}, {"no more connections allowed", hintPool}, {"max_client_conn", hintPool},
+	{"axClients", hintPool}, {"max clients", hintPool}, {"authentication failed", hintLogin}, {"no such user", hintLogin},
+	{"no such database", hintNoDatabase}, {`database "`, hintNoDatabase}, {"startup parameter", hintParameter},
+	{"statement pooling mode", hintStatement},
+}
 
-func isOfPool(e *pgconn.PgError) bool {
-	return slices.ContainsFunc(ofPool, func(text string) bool { return strings.Contains(e.Message, text) })
+// hintOf explains an answer of the server, or of a pooler before it.
+func hintOf(e *pgconn.PgError) string {
+	for _, known := range ofPoolers {
+		if (hints[e.Code] == "" || known.hint == hintPool) && strings.Contains(e.Message, known.message) {
+			return known.hint
+		}
+	}
+	return hints[e.Code]
 }
 
 // isTransient reports whether the same window may be committed a moment later. A server
 // that refuses the login is left to the next run.
 func (s *Sink) isTransient(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return passing[e.Code] || isOfPool(e)
+		return passing[e.Code] || hintOf(e) == hintPool
 	}
 	_, outside := errors.AsType[*pgconn.ConnectError](err)
 	if outside && errors.Is(err, context.DeadlineExceeded) {
@@ -106,10 +118,8 @@ func (s *Sink) explain(err error) error {
 	connect, connecting := errors.AsType[*pgconn.ConnectError](err)
 	_, altered := errors.AsType[errAltered](err)
 	switch {
-	case answered && isOfPool(answer):
-		said, hint = answer.Message, hintPool
 	case answered:
-		said, hint = fmt.Sprintf("SQLSTATE %s: %s", answer.Code, answer.Message), hints[answer.Code]
+		said, hint = fmt.Sprintf("SQLSTATE %s: %s", answer.Code, answer.Message), hintOf(answer)
 	case connecting:
 		said, hint = ofConnect(connect.Unwrap())
 	case altered:

@@ -93,6 +93,26 @@ func TestSmallPool(t *testing.T) {
 	all.Wait()
 }
 
+// TestPoolerRefuses: PgBouncer has one code for all of its errors; what each says has its remedy.
+func TestPoolerRefuses(t *testing.T) {
+	t.Parallel()
+	e := serverOf(t, debian)
+	pooler := poolerOf(t, e, "transaction", "server_login_retry = 0")
+	for name, tc := range map[string]struct {
+		pooler *engines.Pooler
+		dsn    string
+		want   string
+	}{
+		"missing database":  {pooler, e.DSN("none"), "CREATE DATABASE"},
+		"unknown parameter": {pooler, e.DSN("postgres") + "&work_mem=10MB", "check those after ?"},
+		"statement mode":    {poolerOf(t, e, "statement"), e.DSN("postgres"), "pool_mode"},
+		"unknown user": {poolerOf(t, e, "transaction", "auth_type = scram-sha-256"), e.DSN("postgres"),
+			"refuses user or password"},
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, through(t, tc.pooler, tc.dsn), tc.want, "08P01") })
+	}
+}
+
 func poolerOf(t *testing.T, e *engines.Postgres, mode string, settings ...string) *engines.Pooler {
 	t.Helper()
 	p, err := engines.StartPooler(t.TempDir(), e, mode, settings...)

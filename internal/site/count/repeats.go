@@ -179,13 +179,12 @@ func (r *Repeats) Findings() map[int][]Finding {
 	return all
 }
 
-const (
-	// repeatedSize is the number of bytes at the beginning and at the end of each file that Repeated compares.
-	repeatedSize = 256 << 10
-	// unpackedSize is the number of bytes of archives after which Repeated reads the beginning of each alone: half a
-	// minute or so.
-	unpackedSize = 4 << 30
-)
+// repeatedSize is the number of bytes at the beginning and at the end of each file that Repeated compares.
+const repeatedSize = 256 << 10
+
+// unpackedSize is the number of bytes of archives after which Repeated reads the beginning of each alone: half a
+// minute or so. Only tests change it.
+var unpackedSize int64 = 4 << 30
 
 // Repeated looks for files of the sources, by their index, that have the same views, as [Repeats] does, and says which
 // cannot be read: archives up to their end, as far as unpackedSize goes. Like [Rules.Try] it changes nothing; buckets

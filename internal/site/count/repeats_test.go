@@ -3,6 +3,7 @@ package count
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -115,5 +116,26 @@ func TestRepeated(t *testing.T) {
 			}
 			check("a look", strings.Join(all, "\n"))
 		})
+	}
+}
+
+// TestUnpackedSize: an archive that is damaged at its end is found as far as unpackedSize goes.
+func TestUnpackedSize(t *testing.T) {
+	former := unpackedSize
+	defer func() { unpackedSize = former }()
+	path, packed := filepath.Join(t.TempDir(), "a.gz"), bytes.Buffer{}
+	w := gzip.NewWriter(&packed)
+	for i := range 40_000 {
+		fmt.Fprintf(w, `192.0.2.1 - - [01/Oct/2026:10:00:00 +0000] "GET /%d HTTP/1.1" 200 5 "-" "Mozilla/5.0"`+"\n", i)
+	}
+	if err := errors.Join(w.Close(), os.WriteFile(path, packed.Bytes()[:packed.Len()-9], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int64]bool{4 << 20: true, 0: false} {
+		unpackedSize = size
+		_, unreadable, err := rulesOf(t, Settings{}).Repeated(t.Context(), []logs.Source{{Where: path}}, (now + 2).Time)
+		if err != nil || (unreadable[0] != nil) != want {
+			t.Errorf("%d bytes: %v, %v, want %t", size, unreadable, err, want)
+		}
 	}
 }
