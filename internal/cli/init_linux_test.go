@@ -117,6 +117,7 @@ func TestInitIsLeft(t *testing.T) {
 func TestInitSiteOnTerminal(t *testing.T) {
 	t.Parallel()
 	p := newcomer(t, testbed.NewService(t, sandbox.Config{}))
+	p.env = append(p.env, "DOCGAUGE_SITE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SITE_METRICS_ADDRESS=127.0.0.1:0")
 	line := `%s 192.0.2.1 [` + testbed.DaysAgo(3).String() + `T10:00:00Z] "GET /a HTTP/1.1" 200 "Mozilla/5.0 Firefox/140.0"` + "\n"
 	writeText(t, filepath.Join(p.dir, "access.log"), strings.ReplaceAll(line, "%s", "docs.example.com")+
 		strings.ReplaceAll(line, "%s", "www.example.com")+strings.ReplaceAll(line, "%s", "docs.example.com")+
