@@ -337,7 +337,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{s, "window", object{"project": "prj_b", "granularity": "day"}, "did you mean prj_a?"},
 		{s, "window", object{"project": "../etc", "granularity": "day"}, "want 1 to 128 letters"},
-		{s, "window", object{"granularity": "month"}, "it has day"},
+		{s, "window", object{"granularity": "month"}, "that it has: day"},
 		{s, "window", object{"granularity": "fortnight"}, "want day, week, month or Nd"},
 		{s, "window", object{"granularity": "day", "at": "2026-11-01"},
 			"reach from 2026-10-01 to 2026-10-09 (exclusive)"},
