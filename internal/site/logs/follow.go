@@ -371,7 +371,7 @@ func (p *poll) give(k *known, c Chunk) error {
 // with the other files, and the next poll gives the same lines again.
 var ErrWait = errors.New("the log waits")
 
-// ErrSkip is ErrWait for a file whose lines are not wanted: that it waits is no error of its source.
+// ErrSkip is an ErrWait for a file whose remaining lines are not needed. It does not count as an error of the source.
 var ErrSkip = fmt.Errorf("%w: it is skipped", ErrWait)
 
 // errStopped: poll.stopped says why.

@@ -79,7 +79,8 @@ func reap(most, files, program string, args []string) int {
 	}
 	// Where memory ends, the command ends, not docgauge or another service.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
-	// A core has the agent's variables. With this size there is none, also where the kernel pipes them to a program.
+	// A core dump would contain the agent's variables. A limit of 1 byte prevents core dumps, even where the kernel pipes
+	// them to a program, which a limit of 0 does not.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if err := closeInherited(); err != nil {
 		fmt.Fprintln(os.Stderr, "files of the process that started docgauge would reach the command:", err)
@@ -206,9 +207,10 @@ func freeBytes(dir string) int64 {
 	return int64(disk.Bfree) * disk.Bsize //nolint:gosec // less than 1 << 63
 }
 
-// deletedFiles returns the bytes of files on the disk of dir that have no name any more, but that a process, or one
-// below it, has open or mapped, or runs. Each thread can have files of its own, and the first one may have ended. There
-// may be more of them if some are hidden: on their way through a socket, or of a program that its user cannot read.
+// deletedFiles returns the size, in bytes, of the deleted files on the disk of dir that the process pid and its
+// descendants still use: as open files, mapped or as their program. Every thread is searched, because each can have open
+// files of its own and the first may have ended. hidden reports that there may be more, which /proc does not show: files
+// in transit through a socket, and open files of a process whose program its user cannot read.
 func deletedFiles(pid int, dir string) (n int64, hidden bool) {
 	var disk unix.Stat_t
 	if unix.Stat(dir, &disk) != nil {

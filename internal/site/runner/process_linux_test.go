@@ -65,8 +65,8 @@ func TestInheritedFiles(t *testing.T) {
 	}
 }
 
-// init makes commands of the tests that hold a deleted file: in a thread with files of its own, mapped while the
-// first thread has ended, or in a socket alone.
+// init turns the test binary, under one of three names, into a command that keeps a deleted file in use: open in a
+// thread with its own file table, mapped after the first thread has ended, or in transit through a socket.
 func init() { //nolint:gochecknoinits // the first thread is here, and no test runs in it
 	how := os.Args[0]
 	if how != holdsOpen && how != holdsMapped && how != holdsSent {
@@ -141,7 +141,8 @@ func TestDeletedFiles(t *testing.T) {
 		"hidden in a socket": func(path string) int {
 			return start(&exec.Cmd{Path: self, Args: []string{holdsSent, path}})
 		},
-		"hidden by a program that nobody can read": func(path string) int { // but root
+		// The kernel hides the open files of a process whose program its user cannot read, except from root.
+		"open in a process with an unreadable program": func(path string) int {
 			own := filepath.Join(t.TempDir(), "own")
 			held, err := os.Open(path)
 			check(t, err)

@@ -39,8 +39,8 @@ const (
 	bigFile   = "core.bigFileThreshold=16m"
 )
 
-// namesShare is the share of the disk of a job that the list of its changes may take of memory: all names of a change
-// are compared here, and an agent chooses how many there are and how long.
+// namesShare limits the memory for the list of changed files to this fraction, 1/32, of DOCGAUGE_SITE_JOB_DISK. The
+// whole list is held in memory, and the agent decides how many names it has and how long they are.
 const namesShare = 32
 
 // quarantined returns git with the objects of the repository and of the quarantine. It writes to the quarantine.
