@@ -29,7 +29,7 @@ type numbers struct{ app *App }
 // Windows returns what is asked for of the newest settled window and the one that it is compared with.
 func (n numbers) Windows(
 	ctx context.Context, project string, g analytics.Granularity, of prompts.Content,
-) (out prompts.Adjacent, err error) {
+) (out prompts.Compared, err error) {
 	source := schedule.Source{Project: project}
 	if of == prompts.Agents || of == prompts.Misses {
 		source.Report = analytics.AgentsReport
@@ -38,7 +38,7 @@ func (n numbers) Windows(
 	if err != nil {
 		return out, err
 	}
-	out = prompts.Adjacent{
+	out = prompts.Compared{
 		Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, FormerTotals: former.Totals,
 	}
 	ranking := query.AgentRanking{N: maxAgents}

@@ -79,6 +79,15 @@ func (q *Queue) pause(queue journal.Queue, why journal.Pause, now time.Time, det
 	return journal.Change{Queue: &queue, At: now, Cause: detail, Event: q.event(paused)}
 }
 
+// pauseForKey pauses the queue until the keys differ from those that the service refused, which have the mark. The
+// present ones may differ already: then these do not count as refused.
+func (q *Queue) pauseForKey(queue journal.Queue, mark string, creates bool, err error) journal.Change {
+	if queue.KeyMark = mark; mark == q.opt.KeyMark() {
+		q.opt.RefuseKey(creates)
+	}
+	return q.pause(queue, journal.PausedUnauthorized, q.now(), keyRefused(err))
+}
+
 func keyRefused(err error) string {
 	return fmt.Sprintf("%v; it continues when the key changes, or with docgauge jobs release", err)
 }

@@ -57,11 +57,7 @@ func (p *pass) poll(ctx context.Context) error {
 	}
 	// A service that answers the reads of other projects refuses only the project of this one (403).
 	if queue := p.state.queue; refused != nil && (isKey || !p.answered) && queue.Paused == "" {
-		if queue.KeyMark = mark; mark == p.q.opt.KeyMark() {
-			p.q.opt.RefuseKey(false)
-		}
-		change := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(refused))
-		if _, err := p.apply(ctx, change); err != nil {
+		if _, err := p.apply(ctx, p.q.pauseForKey(queue, mark, false, refused)); err != nil {
 			return err
 		}
 	}

@@ -46,24 +46,20 @@ func (p *pass) judgeForbidden(ctx context.Context) error {
 		return nil
 	}
 	var changes []journal.Change
-	var cause error
+	var last outcome
 	for _, job := range p.state.jobs {
 		o := p.forbidden[job.Seq]
-		accepted := o.keyMark == p.state.queue.KeyMark && o.keyMark != ""
+		accepted := o.keyMark == queue.KeyMark && o.keyMark != ""
 		if o.err != nil && !accepted && p.state.blocks(job) {
-			cause, queue.KeyMark = o.err, o.keyMark
+			last = o
 			job.Next, job.Blocked, job.Refusals = time.Time{}, time.Time{}, 0
 			changes = append(changes, journal.Change{Job: job, From: job.State})
 		}
 	}
-	if cause == nil {
+	if last.err == nil {
 		return nil
 	}
-	if queue.KeyMark == p.q.opt.KeyMark() {
-		p.q.opt.RefuseKey(true)
-	}
-	pause := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(cause))
-	return p.applyAndReload(ctx, append(changes, pause)...)
+	return p.applyAndReload(ctx, append(changes, p.q.pauseForKey(queue, last.keyMark, true, last.err))...)
 }
 
 // submitPlanned makes a plan and creates jobs by it for as long as it holds. It reports whether it did

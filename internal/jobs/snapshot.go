@@ -114,24 +114,26 @@ func waiting(planned []Planned) (out []view.Job) {
 	return out
 }
 
-// newestJobs returns the newest job of each prompt unless it ended long ago, newest first. The bound leaves out ended
-// ones.
+// newestJobs returns the newest job of each prompt unless it ended long ago, newest first. If there are more than
+// maxShown, the oldest ended jobs are left out first.
 func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) (out []view.Job) {
-	var atWork, ended []journal.Job
+	var recent []journal.Job
 	for _, j := range journal.Newest(all) {
-		if !j.State.Ended() {
-			atWork = append(atWork, j)
-		} else if now.Sub(j.Ended) < shownAfterEnd {
-			ended = append(ended, j)
+		if !j.State.Ended() || now.Sub(j.Ended) < shownAfterEnd {
+			recent = append(recent, j)
 		}
 	}
-	newest := func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) }
-	slices.SortFunc(atWork, newest)
-	slices.SortFunc(ended, newest)
-	recent := slices.Concat(atWork, ended)
-	recent = recent[:min(len(recent), maxShown)]
-	slices.SortFunc(recent, newest)
-	for _, j := range recent {
+	slices.SortFunc(recent, func(a, b journal.Job) int { return cmp.Compare(a.Seq, b.Seq) })
+	tooMany := len(recent) - maxShown
+	recent = slices.DeleteFunc(recent, func(j journal.Job) bool {
+		drop := tooMany > 0 && j.State.Ended()
+		if drop {
+			tooMany--
+		}
+		return drop
+	})
+	slices.Reverse(recent)
+	for _, j := range recent[:min(len(recent), maxShown)] {
 		out = append(out, view.NewJob(j, pulls, now))
 	}
 	return out

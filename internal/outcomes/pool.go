@@ -13,7 +13,7 @@ import (
 // cost, by project.
 func summarize(all []view.Outcome) []view.OutcomeSummary {
 	byProject := map[string]*view.OutcomeSummary{}
-	pooled, effects, families := map[string][]pooledChange{}, map[string]int{}, map[string]int{}
+	pooled, effects := map[string][]pooledChange{}, map[string]int{}
 	for _, o := range all {
 		s := byProject[o.Project]
 		if s == nil {
@@ -46,7 +46,7 @@ func summarize(all []view.Outcome) []view.OutcomeSummary {
 					(math.Log1p(e.High) - math.Log1p(e.Low)) / (2 * math.Sqrt2 * math.Erfinv(1-outside))})
 			}
 		}
-		families[o.Project] += len(judged)
+		s.ByChance += float64(len(judged))
 		if len(judged) > 0 {
 			s.Merges++
 		}
@@ -56,7 +56,7 @@ func summarize(all []view.Outcome) []view.OutcomeSummary {
 		if known, _ := s.Cost.Totals(); len(known) == 0 && effects[project] == 0 {
 			continue
 		}
-		s.ByChance = level * float64(families[project]) // judge bounds the effects of a merge and audience together
+		s.ByChance *= level // judge bounds all effects of a merge on an audience together
 		s.Mean = meanChange(pooled[project])
 		out = append(out, *s)
 	}

@@ -26,7 +26,7 @@ var ErrNoNumbers = errors.New("no numbers")
 type Numbers interface {
 	// Windows returns what is asked for of the newest settled window of a granularity, and of the window of
 	// [analytics.Granularity.ComparedWith]. If one of the two is missing, the error is ErrNoNumbers with the reason.
-	Windows(ctx context.Context, project string, g analytics.Granularity, of Content) (Adjacent, error)
+	Windows(ctx context.Context, project string, g analytics.Granularity, of Content) (Compared, error)
 	// Outcomes returns the outcomes of the merged pull requests.
 	Outcomes(ctx context.Context, project string) (view.Outcomes, error)
 }
@@ -42,9 +42,9 @@ const (
 	Misses Content = "misses" // the paths that agents missed, by that report
 )
 
-// Adjacent is the content of two windows that are compared. Rows are in any order. Agents and Misses belong to Window, most
-// readers or requests first; one without a Previous had none in FormerWindow.
-type Adjacent struct {
+// Compared is the content of a window and of the window that it is compared with. Rows are in any order. Agents and
+// Misses belong to Window, most readers or requests first; one without a Previous had none in FormerWindow.
+type Compared struct {
 	Window, FormerWindow analytics.Window
 	Totals, FormerTotals analytics.Totals
 	Rows, FormerRows     []analytics.Row
@@ -60,7 +60,7 @@ type renderer struct {
 	now     time.Time
 	numbers Numbers
 
-	known map[string]Adjacent // by content and granularity
+	known map[string]Compared // by content and granularity
 	// windows are those read, by report and granularity.
 	windows map[string]analytics.Window
 	movers  map[string]analytics.Movers // by granularity and audience
@@ -272,10 +272,10 @@ func checkCount(function string, n int, things string) error {
 // read returns the content of two windows of a granularity, which it reads once. It refuses numbers that do not
 // fit the prompt: of windows that are not compared with each other, are long past, or differ from those whose
 // numbers the prompt already has.
-func (r *renderer) read(granularity string, content Content) (Adjacent, error) {
+func (r *renderer) read(granularity string, content Content) (Compared, error) {
 	g, err := analytics.ParseGranularity(granularity)
 	if err != nil {
-		return Adjacent{}, &functionError{err}
+		return Compared{}, &functionError{err}
 	}
 	if r.numbers == nil && content == Pages {
 		content = Totals // both are missing
@@ -284,7 +284,7 @@ func (r *renderer) read(granularity string, content Content) (Adjacent, error) {
 	if numbers, ok := r.known[key]; ok {
 		return numbers, nil
 	}
-	var numbers Adjacent
+	var numbers Compared
 	if err = ErrNoNumbers; r.numbers != nil {
 		numbers, err = r.numbers.Windows(r.ctx, r.prompt.Project, g, content)
 	}
@@ -305,7 +305,7 @@ func (r *renderer) read(granularity string, content Content) (Adjacent, error) {
 			seen, window)
 	}
 	if err != nil {
-		return Adjacent{}, functionErrorf("%s of the %s: %w", content, g, err)
+		return Compared{}, functionErrorf("%s of the %s: %w", content, g, err)
 	}
 	r.known[key], r.windows[series] = numbers, window
 	return numbers, nil

@@ -46,7 +46,7 @@ func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, e
 	var out Rendered
 	r := &renderer{
 		ctx: ctx, prompt: p, now: at.UTC(), numbers: n,
-		known: map[string]Adjacent{}, windows: map[string]analytics.Window{}, movers: map[string]analytics.Movers{},
+		known: map[string]Compared{}, windows: map[string]analytics.Window{}, movers: map[string]analytics.Movers{},
 	}
 	for i, part := range parts(p) {
 		text, problem := r.render(part)
@@ -294,9 +294,9 @@ func (c *checker) variable(n parse.Node, name string) {
 // that gain visitors and as many that lose some, agents, and paths that they missed.
 type sampleNumbers struct{ end analytics.Date }
 
-func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granularity, _ Content) (Adjacent, error) {
+func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granularity, _ Content) (Compared, error) {
 	w := analytics.Window{From: s.end - max(7, analytics.Date(g.RollingDays())), To: s.end}
-	a := Adjacent{
+	a := Compared{
 		Window: w, FormerWindow: g.ComparedWith(w),
 		Totals:       analytics.Totals{Human: 900, AI: 200, Total: 1000},
 		FormerTotals: analytics.Totals{Human: 800, AI: 100, Total: 850},

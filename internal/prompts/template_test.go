@@ -23,15 +23,15 @@ import (
 
 // fixed is numbers for tests. An error takes their place.
 type fixed struct {
-	site, pages, agents Adjacent
+	site, pages, agents Compared
 	outcomes            view.Outcomes
 	err                 error
 	asked               []string
 }
 
-func (f *fixed) Windows(_ context.Context, project string, g analytics.Granularity, of Content) (Adjacent, error) {
+func (f *fixed) Windows(_ context.Context, project string, g analytics.Granularity, of Content) (Compared, error) {
 	f.asked = append(f.asked, fmt.Sprint(project, g, of))
-	return map[Content]Adjacent{Totals: f.site, Pages: f.pages, Agents: f.agents, Misses: f.agents}[of], f.err
+	return map[Content]Compared{Totals: f.site, Pages: f.pages, Agents: f.agents, Misses: f.agents}[of], f.err
 }
 
 func (f *fixed) Outcomes(_ context.Context, project string) (view.Outcomes, error) {
@@ -60,7 +60,7 @@ func numbers() *fixed {
 				Merge: view.Merge{At: (sampleEnd - 20).Time()}, Effects: []view.Effect{few, early, unclear},
 			}},
 		},
-		agents: Adjacent{
+		agents: Compared{
 			Window: week, FormerWindow: before,
 			Agents: []view.RankedAgent{
 				{Agent: "ChatGPT-User", Class: "answers", Audience: analytics.AI, AgentNumbers: of(84, 378),
@@ -73,12 +73,12 @@ func numbers() *fixed {
 				miss("/pricing", 9, nil, "Claude-User"),
 			},
 		},
-		site: Adjacent{
+		site: Compared{
 			Window: week, FormerWindow: before,
 			Totals:       analytics.Totals{Human: 900, AI: 250, Total: 1100},
 			FormerTotals: analytics.Totals{Human: 1000, AI: 200, Total: 1150},
 		},
-		pages: Adjacent{
+		pages: Compared{
 			Window: week, FormerWindow: before,
 			Rows: []analytics.Row{row("/install", 100, 50, 140), row("/api", 20, 90, 105),
 				row("/new\n`page`", 7, 1, 8)},

@@ -27,7 +27,7 @@ type pageList struct {
 	Rising      bool
 	Rows        []analytics.Change
 	First       int  // rows that are shown unfolded
-	Bars        bool // how large each page is, beside the first, in the column by which it is ordered
+	Bars        bool // each page has a bar: its value in the sorted column, relative to the first page's
 }
 
 // pageColumn is a number of each page; nil: the change of its visitors.
