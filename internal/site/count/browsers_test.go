@@ -3,11 +3,13 @@ package count
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,14 +42,13 @@ func TestRealBrowsers(t *testing.T) {
 	}
 	check := func(t *testing.T, w *engines.WebServer, logs ...logged) {
 		const visits = 2
-		people, ctx := errgroup.WithContext(t.Context())
+		var people errgroup.Group
+		var versions sync.Map // of the first visit, by browser and page
 		for browser := range realBrowsers {
 			for _, page := range []string{"immutable", "asked"} {
-				profile := t.TempDir()
-				people.Go(func() (err error) {
-					for n := 0; n < visits && err == nil; n++ { // a version each: the log tells them apart
-						err = browse(ctx, browser, 150+n, profile, "http://"+w.Addr+"/"+page+".html")
-					}
+				people.Go(func() error {
+					version, err := browse(t, browser, visits, "http://"+w.Addr+"/"+page+".html")
+					versions.Store(browser+page, version)
 					return err
 				})
 			}
@@ -59,10 +60,11 @@ func TestRealBrowsers(t *testing.T) {
 			engines.Must(t, err)
 			for browser, userAgent := range realBrowsers {
 				for _, page := range []string{"immutable", "asked"} {
+					version, _ := versions.Load(browser + page)
 					for visit := range visits {
-						lines := ""
+						lines, visitor := "", fmt.Sprintf(userAgent, version.(int)+visit)
 						for line := range strings.Lines(string(text)) {
-							if strings.Contains(line, fmt.Sprintf(userAgent, 150+visit)) && strings.Contains(line, "/"+page) {
+							if strings.Contains(line, visitor) && strings.Contains(line, "/"+page) {
 								lines += line
 							}
 						}
@@ -102,9 +104,30 @@ var realBrowsers = map[string]string{
 	"Firefox":  "Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/%[1]d.0",
 }
 
-// browse has a browser load a page with all that it needs, and end. The profile is a directory: visits with one profile
-// share its cache. The browser reaches 127.0.0.1 only.
-func browse(ctx context.Context, browser string, version int, profile, url string) (err error) {
+// browse has a browser load a page some times, all with one new profile, so that visits share a cache. Each visit has a
+// version of its own, by which logs tell it apart; the first visit's is returned. Now and then a browser does not end:
+// then all visits are made again, with another profile and other versions.
+func browse(t *testing.T, browser string, visits int, url string) (version int, err error) {
+	const attempts = 3
+	for version = 150; version < 150+attempts*visits; version += visits {
+		profile := t.TempDir()
+		err = nil
+		for n := 0; n < visits && err == nil; n++ {
+			err = load(t.Context(), browser, version+n, profile, url)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return version, err
+		}
+		t.Log(err)
+	}
+	return version, err
+}
+
+// load has a browser load a page with all that it needs, and end. The profile is a directory. The browser reaches
+// 127.0.0.1 only.
+func load(ctx context.Context, browser string, version int, profile, url string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute) // a visit takes seconds
+	defer cancel()
 	userAgent := fmt.Sprintf(realBrowsers[browser], version)
 	name, args := "chromium", []string{
 		"--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
@@ -134,10 +157,15 @@ func browse(ctx context.Context, browser string, version int, profile, url strin
 	if err = cmp.Or(missing, err); err != nil {
 		return err
 	}
-	command.Env = append(os.Environ(), "HOME="+profile, "XDG_CONFIG_HOME="+profile, "XDG_CACHE_HOME="+profile,
-		"MOZ_CRASHREPORTER_DISABLE=1")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", browser, err, out)
+	program, err := engines.StartCommand(profile, name, append([]string{command.Path}, args...), []string{
+		"HOME=" + profile, "XDG_CONFIG_HOME=" + profile, "XDG_CACHE_HOME=" + profile, "MOZ_CRASHREPORTER_DISABLE=1"}, nil)
+	if err != nil {
+		return err
 	}
-	return nil
+	select {
+	case <-program.Ended():
+		return nil
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("%s at %s: %w\n%s", userAgent, url, ctx.Err(), program.Tail()), program.Kill())
+	}
 }
