@@ -83,6 +83,7 @@ type Job struct {
 	last      Change    // result of the instructions that ended
 	forgotten bool      // Options.Archived has returned nil
 	begun     bool      // work on the next instruction has begun
+	worked    int       // how often that lasted longWork, and has not ended
 	pending   bool      // last is the next instruction's and only lacks its pull request
 	endedAt   time.Time // of the last instruction
 }

@@ -25,6 +25,7 @@ const (
 	eventCreated   = "created"   // create was accepted: project, prompt, title, source, model
 	eventMessage   = "message"   // a message was accepted: prompt
 	eventStarted   = "started"   // work on the next instruction began, or began again: model
+	eventWorked    = "worked"    // the work that began has lasted longWork
 	eventCommitted = "committed" // the editor is done: change, report
 	eventPostponed = "postponed" // the instruction is tried again later: until, failure, output, report
 	// The instruction is over: status, link, failure, output, and the report unless that was committed.

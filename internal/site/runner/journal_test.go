@@ -270,6 +270,35 @@ func TestCloseInTheMiddle(t *testing.T) {
 	})
 }
 
+// TestInterrupted: a job that ends the process each time fails, but not because processes live briefly. A message tries
+// again.
+func TestInterrupted(t *testing.T) {
+	for life, want := range map[time.Duration]Status{longWork - time.Second: Completed, longWork + time.Second: Failed} {
+		synctest.Test(t, func(t *testing.T) {
+			dir, e := t.TempDir(), &editor{}
+			for n := range 3 * maxWorked {
+				s := open(t, Options{Dir: dir, Editor: words{time.Hour}})
+				if n == 0 {
+					create(t, s, "x")
+				}
+				time.Sleep(life)
+				closeQueue(t, s)
+			}
+			s := open(t, Options{Dir: dir, Editor: e})
+			got := atRest(s)[0]
+			if got.Status != want || strings.Contains(got.Failure, "interrupted 5 times") != (want == Failed) ||
+				strings.Count(journalText(t, dir), `"worked"`) > maxWorked {
+				t.Errorf("killed after %s: %+v", life, got)
+			}
+			send(t, s, got.ID, "y")
+			if got = atRest(s)[0]; got.Status != Completed {
+				t.Errorf("a message after that: %+v", got)
+			}
+			closeQueue(t, s)
+		})
+	}
+}
+
 // Half a line is gone as soon as the journal is opened, however long it was.
 func TestHalfALineIsCutOff(t *testing.T) {
 	good := createdLine("[sandbox:slow]")

@@ -239,11 +239,13 @@ func (q *Queue) apply(e event) error {
 			j.spent(nil) // what was interrupted cost something too
 		}
 		j.begun, j.Model = true, cmp.Or(e.Model, j.Model)
+	case eventWorked:
+		j.worked++
 	case eventCommitted:
 		if e.Change == nil {
 			return fmt.Errorf("job %.60q: event committed lacks its change", e.Job)
 		}
-		j.last, j.pending, j.retries = *e.Change, true, 0
+		j.last, j.pending, j.retries, j.worked = *e.Change, true, 0, 0
 		j.report(e.Report)
 	case eventPostponed:
 		if !j.pending {
@@ -253,7 +255,7 @@ func (q *Queue) apply(e event) error {
 			j.session = e.Report.Session // what it cost by now is not to be counted twice
 		}
 		j.retries++
-		j.begun, j.RetryAt, j.Failure, j.Output = false, &e.Until, e.Failure, e.Output
+		j.worked, j.begun, j.RetryAt, j.Failure, j.Output = 0, false, &e.Until, e.Failure, e.Output
 	case eventEnded:
 		if !j.active() {
 			return fmt.Errorf("job %.60q: ended more often than instructions were accepted", e.Job)
@@ -262,7 +264,7 @@ func (q *Queue) apply(e event) error {
 			j.report(e.Report)
 		}
 		j.Worked++
-		j.begun, j.pending, j.retries, j.RetryAt = false, false, 0, nil
+		j.begun, j.pending, j.retries, j.worked, j.RetryAt = false, false, 0, 0, nil
 		j.Status, j.endedAt, j.Failure, j.Output = e.Status, e.At, e.Failure, e.Output
 		if e.Link != "" {
 			j.PRLink = &e.Link
@@ -285,6 +287,13 @@ const (
 	maxRetries = 5
 	fewRetries = 2
 	firstRetry = 10 * time.Minute
+)
+
+// An instruction may be what ends the process each time, and costs something each time. So it fails after maxWorked
+// interruptions of work that had lasted longWork: a process that lives less long does not show that.
+const (
+	maxWorked = 5
+	longWork  = 15 * time.Second
 )
 
 // maxFailure is the size in bytes at which the reason of a failure is cut.
@@ -342,9 +351,17 @@ func (q *Queue) work() {
 				q.options.Logger.Error("agent job's beginning not written", "job_id", j.ID, "error", err)
 			}
 		}
+		long := time.AfterFunc(longWork, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if j.begun && !j.pending && j.Worked == before.Worked {
+				_ = q.commit(event{Kind: eventWorked, Job: j.ID}) // without it, one interruption does not count
+			}
+		})
 		q.mu.Unlock()
 		end := q.carryOut(before)
 		q.mu.Lock()
+		long.Stop()
 		if end.Failure != "" && q.ctx.Err() != nil {
 			break // stopped: the same as a crash
 		}
@@ -389,6 +406,10 @@ func (q *Queue) carryOut(j Job) event {
 	change := j.last
 	if j.pending && j.retries > 0 {
 		end.Output = j.Output
+	}
+	if j.worked >= maxWorked {
+		return failed(fmt.Errorf("interrupted %d times: docgauge ended each time while the job was at work; find out why in "+
+			"the system's log (out of memory?), then send the job a message", j.worked))
 	}
 	if !j.pending {
 		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Created: j.CreatedAt, Session: j.session,
