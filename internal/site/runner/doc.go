@@ -33,8 +33,9 @@
 //
 // An instruction that was interrupted by the end of the process is worked on again from the
 // beginning, in a clean copy of the job's state before it; an archived or ended job does not
-// change. Once the commit is in the journal, only opening the pull request is repeated, and a
-// Host accepts the same branch twice. Stopping by Close is the same as a crash.
+// change. It fails where that was interrupted too often (maxWorked). Once the commit is in the journal,
+// only opening the pull request is repeated, and a Host accepts the same branch twice. Stopping by Close
+// is the same as a crash.
 //
 // # Repositories
 //
