@@ -69,6 +69,9 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 			c.readSecret(v, file, spare, &p)
 		}
 	}
+	if s.File.Path != "" { // it may have secrets itself
+		c.SecretFiles["DOCGAUGE_ENV"] = s.File.Path
+	}
 	c.require(n, &p)
 	c.validate(now, &p)
 	if n&NeedServer != 0 {

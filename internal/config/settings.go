@@ -132,7 +132,8 @@ type Config struct {
 
 	// AgentVariables are those that DOCGAUGE_SITE_AGENT_ENV names and that are set.
 	AgentVariables map[string]string `ignored:"true"`
-	// SecretFiles are the files that secrets were read from, by the variable of the secret.
+	// SecretFiles are the files that secrets were read from, by the variable of the secret, and DOCGAUGE_ENV's: the file
+	// of settings.
 	SecretFiles map[string]string `ignored:"true"`
 	Build       Build             `ignored:"true"`
 	// Warnings are about settings that work but should be changed.

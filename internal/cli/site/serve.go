@@ -99,7 +99,11 @@ func (a commands) readSettings(c config.Config) (s settings, err error) {
 }
 
 func jobSettings(c config.Config) serve.JobSettings {
-	return serve.JobSettings{Dir: c.SiteDir, Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
+	private := map[string]string{"DOCGAUGE_SITE_DIR": c.SiteDir, "DOCGAUGE_STATE_DIR": c.StateDir}
+	for name, file := range c.SecretFiles {
+		private[name+"_FILE"] = file
+	}
+	return serve.JobSettings{Private: private, Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
 		Variables: c.AgentVariables, Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, URL: c.SiteAgentURL,
 		CA: c.SiteAgentCA, Allow: c.SiteAgentAllow, Refuse: c.SiteAgentRefuse, Check: c.SiteCheckCommand,
 		CheckTries: int(c.SiteCheckTries), Jail: c.SiteJail, CodeHost: c.SiteCodeHost, CodeHostURL: c.SiteCodeHostURL,

@@ -38,6 +38,10 @@ func goodJobs(repo string) JobSettings {
 func TestJobSettings(t *testing.T) {
 	token := func() (string, error) { return "t", nil }
 	two := []string{"prj_a", "prj_b"}
+	tools, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.WriteFile(filepath.Join(tools, "token"), nil, 0o600), os.Symlink(tools, link)); err != nil {
+		t.Fatal(err)
+	}
 	on := func(repo, host, hostURL string, token func() (string, error)) func(*JobSettings) {
 		return func(s *JobSettings) {
 			s.Repo, s.CodeHost, s.CodeHostURL, s.Token = "prj_a="+repo, host, hostURL, token
@@ -54,11 +58,17 @@ func TestJobSettings(t *testing.T) {
 		"preset":   {func(s *JobSettings) { s.Agent, s.Command = "codex", "" }, ""},
 		"no hosts": {func(s *JobSettings) { s.Agent, s.Command, s.Jail = "codex", "", "bubblewrap" }, ""},
 		"tools around the site": {func(s *JobSettings) {
-			s.Jail, s.Dir, s.Tools = "bubblewrap", "/srv/a/site", "/srv/b,/srv/a"
+			s.Jail, s.Tools = "bubblewrap", "/srv/b,/srv/a"
+			s.Private = map[string]string{"DOCGAUGE_SITE_DIR": "/srv/a/site"}
 		}, "AGENT_TOOLS: /srv/a: has DOCGAUGE_SITE_DIR in it"},
 		"tools beside the site": {func(s *JobSettings) {
-			s.Jail, s.Dir, s.Tools = "bubblewrap", "/srv/a/site", "/srv/b,/srv/a/sit"
+			s.Jail, s.Tools = "bubblewrap", "/srv/b,/srv/a/sit"
+			s.Private = map[string]string{"DOCGAUGE_SITE_DIR": "/srv/a/site"}
 		}, ""},
+		"tools around the token": {func(s *JobSettings) {
+			s.Jail, s.Tools = "bubblewrap", tools
+			s.Private = map[string]string{"DOCGAUGE_SITE_TOKEN_FILE": filepath.Join(link, "token")}
+		}, "has DOCGAUGE_SITE_TOKEN_FILE in it"},
 		"cloud": {func(s *JobSettings) {
 			s.Agent, s.Command, s.Jail, s.Env = "claude", "", "bubblewrap", "MODEL_KEY,+CLAUDE_CODE_USE_BEDROCK"
 		}, "AGENT_HOSTS: missing"},

@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,12 +19,12 @@ import (
 // JobSettings are the settings of a site's agent jobs, as they are written. An error names the
 // variable.
 type JobSettings struct {
-	// Dir is the directory of the site.
-	Dir, Repo, Agent, Command, Env, Hosts, Tools, URL, CA, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL, Labels string
+	Repo, Agent, Command, Env, Hosts, Tools, URL, CA, Allow, Refuse, Check, Jail, CodeHost, CodeHostURL, Labels string
 
 	Draft, HidePrompt bool // of pull requests
 
 	Variables   map[string]string      // those that Env names and that are set
+	Private     map[string]string      // files and directories that agents must not read, by the settings that name them
 	Token       func() (string, error) // nil = none
 	Timeout     time.Duration
 	Concurrency int
@@ -42,6 +43,17 @@ type JobRules struct {
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// realPath returns the absolute path of a file, without links where it exists.
+func realPath(name string) string {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
+	if path, err := filepath.Abs(name); err == nil {
+		name = path
+	}
+	return name
+}
 
 // ParseJobs checks the settings of the agent jobs of projects. It returns nil if the site runs none.
 func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
@@ -108,8 +120,10 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 		}
 	}
 	for _, dir := range r.tools {
-		if site, err := filepath.Abs(s.Dir); err == nil && strings.HasPrefix(site+"/", strings.TrimRight(dir, "/")+"/") {
-			add("AGENT_TOOLS: %s: has DOCGAUGE_SITE_DIR in it, which agents must not read: name the programs' directories", dir)
+		for _, name := range slices.Sorted(maps.Keys(s.Private)) {
+			if strings.HasPrefix(realPath(s.Private[name])+"/", strings.TrimRight(realPath(dir), "/")+"/") {
+				add("AGENT_TOOLS: %s: has %s in it, which agents must not read: name the programs' directories", dir, name)
+			}
 		}
 	}
 	if s.URL != "" {
