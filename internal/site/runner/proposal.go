@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// maxPages is the number of files that a pull request names, maxShownPrompt the size in bytes of the prompts in it.
+	// maxPages is the number of files that a pull request names, maxNames the size in bytes of their list, and maxShownPrompt
+	// the size of the prompts: GitHub takes 65,536 characters.
 	maxPages       = 30
+	maxNames       = 16 << 10
 	maxShownPrompt = 16 << 10
 	// clockSkew is by how much the clock of a code host may differ.
 	clockSkew = 24 * time.Hour
@@ -39,10 +41,16 @@ func (r *Repo) proposal(ctx context.Context, j Job, c Change) (codehost.Proposal
 	}
 	names := strings.Split(strings.TrimSuffix(files.String(), "\x00"), "\x00")
 	list := "Files changed:\n"
+	more := len(names)
 	for _, name := range names[:min(len(names), maxPages)] {
-		list += "\n- `" + codehost.Neutral(strings.ReplaceAll(strings.Map(printable, name), "`", "'")) + "`"
+		name = "\n- `" + codehost.Neutral(strings.ReplaceAll(strings.Map(printable, name), "`", "'")) + "`"
+		if len(list)+len(name) > maxNames {
+			break
+		}
+		list += name
+		more--
 	}
-	if more := len(names) - maxPages; more > 0 {
+	if more > 0 {
 		list += fmt.Sprintf("\n- and %d more", more)
 	}
 	add("%s", list)

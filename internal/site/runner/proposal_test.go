@@ -34,6 +34,12 @@ func TestProposal(t *testing.T) {
 		p.Title != "F\u200bixes #\u200b1 for @\u200boctocat" || !p.Draft || len(p.Labels) != 1 || c.Messages[0] != "A title" {
 		t.Errorf("%+v, commits %v", p, c.Messages)
 	}
+	r.options.Command = `d=$(printf 'long%.0s' $(seq 50)); for i in $(seq 30); do ` +
+		`mkdir -p $d/$d/$d/$d/$i/$d/$d/$d/$d/$d/$d/$d/$d; echo x >$d/$d/$d/$d/$i/$d/$d/$d/$d/$d/$d/$d/$d/p.md; done`
+	long := edit(t, r, Task{Job: "job_2", Prompt: "x"})
+	if p, err = r.proposal(t.Context(), j, long); err != nil || len(p.Body) > 20<<10 || !strings.Contains(p.Body, "\n- and 24 more\n") {
+		t.Errorf("long names: %v, %d bytes, %.200q", err, len(p.Body), p.Body[max(0, len(p.Body)-600):])
+	}
 	for _, title := range []string{"A title", ""} {
 		r.options.HidePrompt, j.Title = true, title
 		p, err = r.proposal(t.Context(), j, c)
