@@ -202,7 +202,7 @@ func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string,
 	if branch == c.Base {
 		return branch, "", false, fmt.Errorf("branch %s: is the base; want another branch in DOCGAUGE_SITE_REPO", branch)
 	}
-	former, err := c.former(ctx, ref)
+	former, err := c.former(ctx, ref, p.File)
 	if err != nil {
 		return branch, "", false, fmt.Errorf("branch %s: %w", branch, err)
 	}
@@ -253,8 +253,8 @@ func (c *Copy) Propose(ctx context.Context, p PullRequest) (branch, link string,
 }
 
 // former returns the newest commit of our branch on the remote, empty without the branch. It is an error if others
-// have commits on it.
-func (c *Copy) former(ctx context.Context, ref string) (commit string, err error) {
+// have commits on it, or if it changes another file than this one, and the base does not have that change.
+func (c *Copy) former(ctx context.Context, ref, file string) (commit string, err error) {
 	err = codehost.Retry(ctx, git.Again, func() error {
 		return c.at().At(ctx, "refs/heads/base", c.Commit, func(g git.Client) error {
 			said, err := g.Run(ctx, "ls-remote", "--", c.remote.URL, ref)
@@ -279,7 +279,17 @@ func (c *Copy) former(ctx context.Context, ref string) (commit string, err error
 				"and delete the branch", person)
 		}
 	}
-	return commit, nil
+	changed, err := c.git.Run(ctx, "diff", "--name-only", "--no-renames", "-z", c.Commit+"..."+commit)
+	for other := range strings.SplitSeq(strings.TrimSuffix(changed, "\x00"), "\x00") {
+		if err != nil || other == "" || other == file {
+			continue
+		}
+		if _, err = c.git.Run(ctx, "diff", "--quiet", c.Commit, commit, "--", other); git.ExitCode(err) == 1 {
+			err = fmt.Errorf("changes %.200s, and a branch has redirects of one file: merge or close its pull request and "+
+				"delete the branch", other)
+		}
+	}
+	return commit, err
 }
 
 // commit makes a commit on top of the base that changes the file alone, without a worktree.

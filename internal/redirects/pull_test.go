@@ -27,6 +27,7 @@ const branch = "docgauge/redirects-prj_docs"
 type site struct {
 	*testing.T
 	clone, bare, state string
+	file               string // of redirects
 	host               *fake.Host
 	full               error // a cap on pull requests
 }
@@ -34,7 +35,7 @@ type site struct {
 func newSite(t *testing.T, kind string) *site {
 	t.Helper()
 	s := &site{t, engines.GitRepository(t), filepath.Join(t.TempDir(), "docs.git"), filepath.Join(t.TempDir(), "state"),
-		fake.NewHost(kind, "team/docs", "token"), nil}
+		"_redirects", fake.NewHost(kind, "team/docs", "token"), nil}
 	s.write("_redirects", "# ours\n/x /y 301\n")
 	s.git(s.clone, "add", ".")
 	s.git(s.clone, "commit", "--quiet", "-m", "redirects")
@@ -76,7 +77,7 @@ func (s *site) propose(ctx context.Context, sure ...string) (link string, pushed
 			s.Error(err)
 		}
 	}()
-	rules, err := c.Rules(ctx, "netlify", "_redirects")
+	rules, err := c.Rules(ctx, "netlify", s.file)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func (s *site) propose(ctx context.Context, sure ...string) (link string, pushed
 		proposals = append(proposals, redirects.Proposal{MissedPath: view.MissedPath{Path: path, Requests: 1200},
 			Target: "/new" + path, Grade: redirects.Sure, Reason: "renamed"})
 	}
-	p := redirects.PullRequest{Project: "prj_docs", File: "_redirects", Proposals: proposals, Labels: []string{"docs"},
+	p := redirects.PullRequest{Project: "prj_docs", File: s.file, Proposals: proposals, Labels: []string{"docs"},
 		Host: host, Full: s.full}
 	p.Text, p.Added, _ = rules.Add(redirects.SureRules(proposals))
 	_, link, pushed, err = c.Propose(ctx, p)
@@ -182,6 +183,13 @@ func TestPropose_pullRequest(t *testing.T) {
 			}
 			link, _, err = s.propose(t.Context(), "/a", "/b", "/c")
 			s.want(2, 2, link, err, "/a", "/b", "/c")
+
+			before, s.file = at(), "public/_redirects"
+			_, _, err = s.propose(t.Context(), "/a")
+			if err == nil || !strings.Contains(err.Error(), branch+": changes _redirects") || at() != before {
+				t.Errorf("another file: %v, %s after %s", err, at(), before)
+			}
+			s.file = "_redirects"
 
 			s.git(s.clone, "fetch", "--quiet", "origin", branch)
 			s.git(s.clone, "checkout", "--quiet", "FETCH_HEAD")
