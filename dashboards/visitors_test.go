@@ -74,7 +74,8 @@ func checkSums(p *engines.Panel) error {
 var promQL = parser.NewParser(parser.Options{})
 
 // checkPromQL finds where an expression makes one number of several numbers of unique
-// visitors, or mixes granularities: it looks at all that is around each selector.
+// visitors, or mixes granularities: it looks at all that is around each selector. It also finds
+// divisions by what can be 0.
 func checkPromQL(expr string) error {
 	parsed, err := promQL.ParseExpr(expr)
 	if err != nil {
@@ -84,9 +85,27 @@ func checkPromQL(expr string) error {
 		if s, ok := n.(*parser.VectorSelector); ok && err == nil {
 			err = checkSelector(s, slices.Clone(around))
 		}
+		if b, ok := n.(*parser.BinaryExpr); ok && b.Op == parser.DIV && err == nil && mayBeZero(b.RHS) {
+			err = fmt.Errorf("/ %s without > 0", b.RHS)
+		}
 		return nil
 	})
 	return err
+}
+
+// mayBeZero reports whether a divisor is a count that no > 0 keeps from being 0.
+func mayBeZero(divisor parser.Expr) bool {
+	for {
+		p, ok := divisor.(*parser.ParenExpr)
+		if !ok {
+			break
+		}
+		divisor = p.Expr
+	}
+	b, ok := divisor.(*parser.BinaryExpr)
+	_, number := divisor.(*parser.NumberLiteral)
+	// The difference of a window's end and start is its length.
+	return !number && (!ok || b.Op != parser.GTR && b.Op != parser.SUB)
 }
 
 func checkSelector(s *parser.VectorSelector, around []parser.Node) error {
@@ -158,15 +177,16 @@ func TestCheckPromQL(t *testing.T) {
 		`max by (window) (` + site + `{project=~"p"})`:                "across project",
 		`max by (project) (` + site + `{window=~"day|week"})`:         "across window",
 		`max by (project, window) (` + "docgauge_site_visitors" + `)`: "across audience",
-		site:                                   "without window=",
-		site + `{window=""}`:                   "without window=",
-		`topk(3, ` + page + `{window!="day"})`: "without window=",
-		`sum_over_time(` + day + `[7d])`:       "sum_over_time() of",
-		`avg_over_time((` + day + `)[7d:1d])`:  "avg_over_time() of",
-		day + ` / sum(` + day + ` offset 1d)`:  "sum of",
-		day + ` + ` + site + `{window="week"}`: " +",
-		`{__name__=~"` + site + `"}`:           "without a metric's name",
-		`max by (project) (`:                   "unclosed",
+		site:                                        "without window=",
+		site + `{window=""}`:                        "without window=",
+		`topk(3, ` + page + `{window!="day"})`:      "without window=",
+		`sum_over_time(` + day + `[7d])`:            "sum_over_time() of",
+		`avg_over_time((` + day + `)[7d:1d])`:       "avg_over_time() of",
+		day + ` / (sum(` + day + ` offset 1d) > 0)`: "sum of",
+		day + ` / ` + day:                           "without > 0",
+		day + ` + ` + site + `{window="week"}`:      " +",
+		`{__name__=~"` + site + `"}`:                "without a metric's name",
+		`max by (project) (`:                        "unclosed",
 	} {
 		expectError(t, expr, checkPromQL(expr), want)
 	}
@@ -182,6 +202,7 @@ func expectError(t *testing.T, query string, err error, want string) {
 var (
 	quoted    = regexp.MustCompile(`'(?:[^'\\]|\\.)*'`)
 	called    = regexp.MustCompile(`([A-Za-z_]+[A-Za-z0-9_]*)\s*\(`)
+	divided   = regexp.MustCompile(`/\s*(?:\(\s*SELECT\s+)?[A-Za-z_]+\(?`)
 	reference = regexp.MustCompile(`\$(?:\{[a-z][a-z:]*\}|[a-z]+)`)
 	variables = regexp.MustCompile(`'\$\{[a-z]+:percentencode\}'`)
 	// oneSeries is how what is read must be limited, so that only windows of one project
@@ -209,6 +230,11 @@ func checkSQL(sql string) error {
 	if strings.Contains(strings.ReplaceAll(text, "human + ai - total", ""), "+") {
 		return errors.New("+, and not human + ai - total")
 	}
+	for _, m := range divided.FindAllString(text, -1) {
+		if !strings.HasSuffix(strings.ToLower(m), "nullif(") && !strings.Contains(text, "AND total > 0") {
+			return fmt.Errorf("%s without nullif()", m)
+		}
+	}
 	read := strings.Split(text, "FROM docgauge_")
 	for i, from := range read[1:] {
 		where, _, _ := strings.Cut(from, "SELECT")
@@ -226,6 +252,8 @@ func TestCheckSQL(t *testing.T) {
 		"SELECT max(total), human + ai - total" + of:                                  "",
 		"SELECT DISTINCT project FROM docgauge_totals":                                "",
 		"SELECT total" + of + " UNION ALL SELECT human" + of:                          "",
+		"SELECT human / total" + of:                                                   "without nullif()",
+		"SELECT human / nullif(total, 0)" + of:                                        "",
 		"SELECT sum(total)" + of:                                                      "sum()",
 		"SELECT SUM (total)" + of:                                                     "SUM()",
 		"SELECT sumIf(total, human > 0)" + of:                                         "sumIf()",

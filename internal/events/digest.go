@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// A digest has at most digestMovers rising, as many falling pages, and digestJobs jobs.
+	// A digest has at most digestMovers rising, as many falling pages; its text names at most digestJobs jobs.
 	digestMovers = 3
 	digestJobs   = 10
 	digestAgents = 5 // of the week, and of a path that is not there
@@ -200,7 +200,7 @@ func (w *Watcher) digestOf(
 	jobs, err := w.app.State.Jobs(ctx)
 	for _, j := range jobs {
 		in := !j.Ended.Before(week.From.Time()) && j.Ended.Before(week.To.Time())
-		if in && j.Project == week.Project && j.Result() != "" && len(d.Jobs) < digestJobs {
+		if in && j.Project == week.Project && j.Result() != "" {
 			d.Jobs = append(d.Jobs, view.DigestJob{
 				Prompt: j.Prompt, Title: j.Title, Result: j.Result(), PRLink: analytics.SafeLink(j.PRLink),
 				Ended: j.Ended,
@@ -402,9 +402,12 @@ func digestLines(d *view.Digest) (lines []string) {
 			say("%s", rowLine(r.Report, row))
 		}
 	}
-	for _, j := range d.Jobs {
+	for _, j := range d.Jobs[:min(digestJobs, len(d.Jobs))] {
 		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName),
 			cmp.Or(j.PRLink, view.Job{Result: j.Result}.StateText()))
+	}
+	if more := len(d.Jobs) - digestJobs; more > 0 {
+		say("and %s", format.Plural(more, "more agent job"))
 	}
 	if d.Outcomes != nil {
 		say("Readers after merges of the last %d days: %s", outcomes.Recent/(24*time.Hour), d.Outcomes.Sentence())

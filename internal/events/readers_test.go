@@ -168,6 +168,10 @@ func TestPagesChange(t *testing.T) {
 	if lines := readersLines(&many); len(lines) != 14 || lines[13] != "and 2 more pages" {
 		t.Errorf("%q", lines)
 	}
+	jobs := view.Digest{Week: many.Week, Jobs: make([]view.DigestJob, 12)}
+	if lines := digestLines(&jobs); lines[len(lines)-1] != "and 2 more agent jobs" {
+		t.Errorf("%q", lines)
+	}
 }
 
 // TestDigestAgents: a digest has the agents of its week with the change, without people, and of the paths that are

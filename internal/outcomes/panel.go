@@ -35,6 +35,8 @@ type panel struct {
 	humans []analytics.Humans
 	// newest is the last day with a window that may be used; it may be after the days of usable.
 	newest analytics.Date
+	// provisional are the days whose windows will be read again.
+	provisional []analytics.Date
 	// pages are the visitors by path and audience; a page without a row had none.
 	pages map[string]map[analytics.Audience][]float64
 }
@@ -58,6 +60,8 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 			if rev.To <= within.To {
 				windows[rev.From] = rev
 			}
+		} else if !rev.Settled && !rev.TotalsOnly() {
+			p.provisional = append(p.provisional, rev.From)
 		}
 	}
 	visitors := map[analytics.Audience]*sample{analytics.Human: newSample(), analytics.AI: newSample()}

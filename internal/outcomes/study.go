@@ -60,7 +60,10 @@ func estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view
 					out[i].Effects = append(out[i].Effects, s.effect(path, a))
 				}
 			}
-			out[i].Final = p.newest >= s.merge.Date()+span
+			from, last := s.merge.Date()-2*span, s.merge.Date()+span
+			out[i].Final = p.newest >= last && !slices.ContainsFunc(p.provisional, func(d analytics.Date) bool {
+				return d >= from && d <= last
+			})
 			judge(out[i].Effects, out[i].Final)
 		}
 		byDate = byDate[len(group):]
