@@ -52,7 +52,8 @@ const (
 // Load returns the settings; it changes nothing. The error has the type [Problems], and names the file and line, or
 // the flag, of each value.
 func (s *Source) Load(n Need, now time.Time) (Config, error) {
-	c := Config{Warnings: slices.Clone(s.Warnings), SecretFiles: map[string]string{}, AgentVariables: map[string]string{}}
+	c := Config{File: s.File.Path, Warnings: slices.Clone(s.Warnings), SecretFiles: map[string]string{},
+		AgentVariables: map[string]string{}}
 	for _, name := range format.List(s.agents) {
 		name = strings.TrimPrefix(name, "+")
 		if value, set := s.Lookup(name); set {
@@ -68,9 +69,6 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 			spare := v.Name == "DOCGAUGE_API_KEY" && n&NeedAPI == 0
 			c.readSecret(v, file, spare, &p)
 		}
-	}
-	if s.File.Path != "" { // it may have secrets itself
-		c.SecretFiles["DOCGAUGE_ENV"] = s.File.Path
 	}
 	c.require(n, &p)
 	c.validate(now, &p)

@@ -132,10 +132,11 @@ type Config struct {
 
 	// AgentVariables are those that DOCGAUGE_SITE_AGENT_ENV names and that are set.
 	AgentVariables map[string]string `ignored:"true"`
-	// SecretFiles are the files that secrets were read from, by the variable of the secret, and DOCGAUGE_ENV's: the file
-	// of settings.
+	// SecretFiles are the files that secrets were read from, by the variable of the secret.
 	SecretFiles map[string]string `ignored:"true"`
-	Build       Build             `ignored:"true"`
+	// File is the file of settings, which may have secrets; empty without one.
+	File  string `ignored:"true"`
+	Build Build  `ignored:"true"`
 	// Warnings are about settings that work but should be changed.
 	Warnings []string `ignored:"true"`
 }

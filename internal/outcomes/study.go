@@ -60,10 +60,12 @@ func estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view
 					out[i].Effects = append(out[i].Effects, s.effect(path, a))
 				}
 			}
+			// A provisional day will be read again, unless the service has dropped it: then the days after do.
 			from, last := s.merge.Date()-2*span, s.merge.Date()+span
-			out[i].Final = p.newest >= last && !slices.ContainsFunc(p.provisional, func(d analytics.Date) bool {
+			waits := p.newest < last+span && slices.ContainsFunc(p.provisional, func(d analytics.Date) bool {
 				return d >= from && d <= last
 			})
+			out[i].Final = p.newest >= last && !waits
 			judge(out[i].Effects, out[i].Final)
 		}
 		byDate = byDate[len(group):]

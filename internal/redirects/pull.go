@@ -279,8 +279,8 @@ func (c *Copy) former(ctx context.Context, ref, file string) (commit string, err
 				"and delete the branch", person)
 		}
 	}
-	changed, err := c.git.Run(ctx, "diff", "--name-only", "--no-renames", "-z", c.Commit+"..."+commit)
-	for other := range strings.SplitSeq(strings.TrimSuffix(changed, "\x00"), "\x00") {
+	changed, err := c.git.Run(ctx, "log", "--format=", "--name-only", "--no-renames", "-z", c.Commit+".."+commit)
+	for other := range strings.SplitSeq(changed, "\x00") {
 		if err != nil || other == "" || other == file {
 			continue
 		}

@@ -103,6 +103,9 @@ func jobSettings(c config.Config) serve.JobSettings {
 	for name, file := range c.SecretFiles {
 		private[name+"_FILE"] = file
 	}
+	if c.File != "" {
+		private["the settings file"] = c.File
+	}
 	return serve.JobSettings{Private: private, Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
 		Variables: c.AgentVariables, Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, URL: c.SiteAgentURL,
 		CA: c.SiteAgentCA, Allow: c.SiteAgentAllow, Refuse: c.SiteAgentRefuse, Check: c.SiteCheckCommand,

@@ -53,7 +53,7 @@ func startChromium(dir string) (*Chromium, error) {
 	}
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless, chromedp.ExecPath(binary),
-		chromedp.Env("HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_CACHE_HOME="+dir),
+		chromedp.WSURLReadTimeout(startTimeout), chromedp.Env("HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_CACHE_HOME="+dir),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 		chromedp.Flag("password-store", "basic"),
 		chromedp.Flag("disable-features", "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider"),
@@ -133,8 +133,16 @@ type Tab struct {
 
 // Open opens an address in a new tab, which is closed when ctx ends, and
 // returns when everything the page requests is loaded. It accepts every HTTP
-// status.
+// status. Now and then a browser never loads a page: then another tab tries.
 func (c *Chromium) Open(ctx context.Context, url string, view View) (*Tab, error) {
+	t, err := c.open(ctx, url, view)
+	if errors.Is(err, errTooLong) {
+		t, err = c.open(ctx, url, view)
+	}
+	return t, err
+}
+
+func (c *Chromium) open(ctx context.Context, url string, view View) (*Tab, error) {
 	t := new(Tab)
 	tab, closeTab := chromedp.NewContext(c.ctx, chromedp.WithListener(t.record), chromedp.WithNewWindow(false))
 	t.ctx = tab
@@ -154,7 +162,11 @@ func (c *Chromium) Open(ctx context.Context, url string, view View) (*Tab, error
 	})
 	viewport := chromedp.EmulateViewport(int64(view.Width), int64(view.Height),
 		chromedp.EmulateScale(float64(max(view.Scale, 1))))
-	if err := chromedp.Do(tab, viewport, emulateMedia, scripts, chromedp.Navigate(url)); err != nil {
+	err := chromedp.Do(tab) // the tab lives as long as the context of what it does first
+	if err == nil {
+		_, err = do(ctx, t, chromedp.Steps(viewport, emulateMedia, scripts, chromedp.Navigate(url)))
+	}
+	if err != nil {
 		closeTab()
 		return nil, fmt.Errorf("open %s: %w", url, err)
 	}
@@ -268,12 +280,19 @@ func (t *Tab) input(ctx context.Context, send func(context.Context) error) error
 	return err
 }
 
-// do runs an action in a tab until ctx ends.
+// errTooLong says that a browser did not do something in time.
+var errTooLong = errors.New("the browser takes too long")
+
+// do runs an action in a tab until ctx ends, or for as long as an engine may take to start.
 func do[T any](ctx context.Context, t *Tab, action chromedp.Action[T]) (T, error) {
-	within, cancel := context.WithCancel(t.ctx)
+	within, cancel := context.WithTimeoutCause(t.ctx, startTimeout, errTooLong)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	return chromedp.Run(within, action)
+	value, err := chromedp.Run(within, action)
+	if err != nil && errors.Is(context.Cause(within), errTooLong) {
+		err = fmt.Errorf("%w: %w", errTooLong, err)
+	}
+	return value, err
 }
 
 // Axe returns what axe-core finds in the page: violations of WCAG 2.2 AA and of axe-core's best practices, each with
