@@ -43,14 +43,15 @@ var shapes = [...]*Shape{
 		About: "unique people and their requests, by the source that brought them to each path in each window",
 		Order: []string{"source", "agent"}, Site: true,
 		Beside: &Beside{Report: AgentsReport, Name: "reads", Ratio: "per_100_reads", Per: 100,
-			Key: func(r Record) [2]string { return [2]string{r.Texts[0], r.Texts[1]} }, Of: readsForSource},
+			Key: func(r Record) ([2]string, bool) { return [2]string{r.Texts[0], r.Texts[1]}, hasAgents(r.Texts[1]) },
+			Of:  readsForSource},
 		Bounds: []Bound{{Human, Confirmed, "agent", BrowserAgent, false}, {Human, Claimed, "", "", false}},
 	}),
 	ViewsReport: newShape(Shape{
 		Name: "views", row: reflect.TypeFor[ViewRow](),
 		About: "requests for each page in each window", AboutSite: "requests for pages of the whole site in each window",
 		Beside: &Beside{Report: VisitorsReport, Name: "readers", Ratio: "per_reader", Per: 1, Claimed: true,
-			Key: func(r Record) [2]string { return [2]string{r.Path()} },
+			Key: func(r Record) ([2]string, bool) { return [2]string{r.Path()}, true },
 			Of:  func(r Record) ([2]string, int64) { return [2]string{r.Path()}, r.Counts[2] }},
 		Additive: true,
 	}),
@@ -121,8 +122,9 @@ type Beside struct {
 	// Ratio names the count that rows are ranked by, for Per of these.
 	Ratio string
 	Per   float64
-	// Key says which rows of the two reports belong together; Of also how much a row of the other one adds.
-	Key func(Record) [2]string
+	// Key says which rows of the two reports belong together, and whether there can be such; Of also how much a row of the
+	// other one adds.
+	Key func(Record) (key [2]string, has bool)
 	Of  func(Record) (key [2]string, n int64)
 	// Claimed: there is no ratio where only confirmed people are counted.
 	Claimed bool

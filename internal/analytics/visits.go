@@ -1,6 +1,8 @@
 package analytics
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -68,3 +70,8 @@ var sourceOfAgent = sync.OnceValue(func() map[string]string {
 
 // SourceOfAgent returns the source of the people whom the operator of an agent sends; empty for none.
 func SourceOfAgent(agent string) string { return sourceOfAgent()[agent] }
+
+// hasAgents reports whether the operator of any agent sends people of this source.
+func hasAgents(source string) bool {
+	return slices.Contains(slices.Collect(maps.Values(sourceOfAgent())), source)
+}

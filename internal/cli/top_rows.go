@@ -174,11 +174,14 @@ func rowTable(r query.RowsReport) *render.Table {
 			}
 		}
 		if isBeside {
-			ratio := "-"
+			beside, ratio := "-", "-"
+			if row.Beside != nil {
+				beside = format.Commas(*row.Beside)
+			}
 			if row.Ratio != nil {
 				ratio = strconv.FormatFloat(*row.Ratio, 'f', -1, 64)
 			}
-			cells = append(cells, format.Commas(*row.Beside), ratio)
+			cells = append(cells, beside, ratio)
 		}
 		table.Add(cells...)
 	}

@@ -328,7 +328,11 @@ func (c *comparison) besideOf(row analytics.Record) (n *int64, ratio *float64) {
 		return nil, nil
 	}
 	shape := c.RowRanking.Report.Shape()
-	count := c.beside[shape.Beside.Key(row)]
+	key, has := shape.Beside.Key(row)
+	if !has {
+		return nil, nil
+	}
+	count := c.beside[key]
 	if count > 0 && !c.noRatio {
 		ratio = new(math.Round(shape.Beside.Per*float64(row.Counts[slices.Index(shape.Names(analytics.Count),
 			shape.Rank())])/float64(count)*100) / 100)
