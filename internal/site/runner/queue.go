@@ -354,7 +354,7 @@ func (q *Queue) work() {
 		long := time.AfterFunc(longWork, func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			if j.begun && !j.pending && j.Worked == before.Worked {
+			if q.ctx.Err() == nil && j.begun && !j.pending && j.Worked == before.Worked {
 				_ = q.commit(event{Kind: eventWorked, Job: j.ID}) // without it, one interruption does not count
 			}
 		})
